@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+# One file builds everything. `make help` lists the targets.
+# Rooms: gen/ -> libmlagen + mlagen, runtime/ -> libmla, tests/vgpu/ ->
+# libvgpu.so, tests/numerics/ -> mlagen-run-check.  Sources are picked up by
+# wildcard; every object depends on the headers it includes (-MMD).
+
+CC      ?= gcc
+B       := build
+PREFIX  ?= /usr/local
+C_FILES := $(shell find gen runtime tests -name '*.[ch]')
+VERSION := $(shell cat VERSION)
+WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
+           -Wmissing-prototypes -Wpointer-arith
+# The floor of what may run our binaries is the machine that builds them: the
+# virtual GPU wants the widest vectors there are.
+VGPU_MARCH ?= native
+CFLAGS  ?= -O2 -g
+BASE    := -std=c11 -D_GNU_SOURCE -DMLAGEN_VERSION='"$(VERSION)"' -fPIC \
+           -fvisibility=hidden -MMD -MP $(WARN) $(CFLAGS) $(SANITIZE)
+LUA_CFLAGS ?= -I/usr/include/lua5.4
+GEN_LIBS := -l:liblua5.4.a -l:libyaml.a -l:libjansson.a -l:libmd.a -lm -ldl \
+            -lpthread
+MLA_LIBS := -l:libjansson.a -ldl -lpthread -lm
+
+GEN_SRC  := $(filter-out gen/main.c,$(wildcard gen/*.c))
+RUN_SRC  := $(wildcard runtime/src/*.c)
+VGPU_SRC := $(wildcard tests/vgpu/*.c)
+NUM_SRC  := $(filter-out tests/numerics/main.c,$(wildcard tests/numerics/*.c))
+obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
+UNIT := $(foreach r,gen vgpu runtime numerics,$(patsubst \
+        tests/unit/$(r)/%.c,$(B)/tests/$(r)/%,$(wildcard \
+        tests/unit/$(r)/test_*.c)))
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(B)/mlagen $(B)/libmla.so $(B)/libvgpu.so $(B)/mlagen-run-check ## build all
+
+# --- rooms ------------------------------------------------------------------
+$(B)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE) $(ROOM_CFLAGS) -c $< -o $@
+
+$(B)/obj/gen/%.o: ROOM_CFLAGS = $(LUA_CFLAGS) -Igen
+$(B)/obj/runtime/%.o: ROOM_CFLAGS = -Iruntime/include -Iruntime/src
+$(B)/obj/tests/vgpu/%.o: ROOM_CFLAGS = -O3 -march=$(VGPU_MARCH) -Itests/vgpu \
+    -ffp-contract=off
+$(B)/obj/tests/numerics/%.o: ROOM_CFLAGS = -Iruntime/include -Iruntime/src \
+    -Itests/numerics -Itests/vgpu
+$(B)/obj/tests/unit/%.o: ROOM_CFLAGS = $(LUA_CFLAGS) -Igen -Iruntime/include \
+    -Iruntime/src -Itests/vgpu -Itests/numerics -Itests/unit
+
+DATA := $(sort $(shell find templates specs -type f \
+          \( -name '*.lua' -o -name '*.tpl' -o -name '*.yaml' \)))
+$(B)/embed: gen/tools/embed.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -O1 $< -o $@
+$(B)/gen/embedded.c: $(B)/embed $(DATA)
+	@mkdir -p $(@D)
+	$(B)/embed $(DATA) > $@
+$(B)/obj/gen/embedded.o: $(B)/gen/embedded.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE) -Igen -c $< -o $@
+
+$(B)/libmlagen.a: $(call obj,$(GEN_SRC)) $(B)/obj/gen/embedded.o
+	rm -f $@ && ar rcs $@ $^
+$(B)/mlagen: $(call obj,gen/main.c) $(B)/libmlagen.a
+	$(CC) $(CFLAGS) $(SANITIZE) $^ $(GEN_LIBS) -o $@
+$(B)/libmla.a: $(call obj,$(RUN_SRC))
+	rm -f $@ && ar rcs $@ $^
+$(B)/libmla.so: $(call obj,$(RUN_SRC))
+	$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libmla.so.0 $^ \
+	    -Wl,--exclude-libs,ALL $(MLA_LIBS) -o $@
+$(B)/libvgpu.so: $(call obj,$(VGPU_SRC))
+	$(CC) $(CFLAGS) $(SANITIZE) -shared $^ -lm -lpthread -o $@
+$(B)/libvgpu.a: $(call obj,$(VGPU_SRC))
+	rm -f $@ && ar rcs $@ $^
+$(B)/libnumerics.a: $(call obj,$(NUM_SRC))
+	rm -f $@ && ar rcs $@ $^
+$(B)/mlagen-run-check: $(call obj,tests/numerics/main.c) $(B)/libnumerics.a \
+    $(B)/libmla.a
+	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
+
+# --- tests ------------------------------------------------------------------
+$(B)/tests/gen/%: $(B)/obj/tests/unit/gen/%.o $(B)/libmlagen.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SANITIZE) $^ -lcmocka $(GEN_LIBS) -o $@
+$(B)/tests/vgpu/%: $(B)/obj/tests/unit/vgpu/%.o $(B)/libvgpu.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SANITIZE) $^ -lcmocka -ldl -lm -lpthread -o $@
+$(B)/tests/runtime/%: $(B)/obj/tests/unit/runtime/%.o $(B)/libmla.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SANITIZE) $^ -lcmocka $(MLA_LIBS) -o $@
+$(B)/tests/numerics/%: $(B)/obj/tests/unit/numerics/%.o $(B)/libnumerics.a \
+    $(B)/libmla.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SANITIZE) $^ -lcmocka $(MLA_LIBS) -o $@
+
+# A test program or script prints TAP; tests/tap.sh adds them up.
+MODELS   := $(filter-out schema arch arch.schema,$(patsubst \
+            specs/%.yaml,%,$(wildcard specs/*.yaml)))
+PROFILES := a100 rtx4090 rtx5090 h200
+OUT      := out
+TESTS    := $(UNIT) $(sort $(wildcard tests/house/*.sh \
+            tests/cli/*.sh tests/matrix/*.sh))
+
+demo: ## set up, build, generate and prove DeepSeek-V3's kernels
+	sh scripts/setup.sh
+	$(MAKE) all
+	$(B)/mlagen build specs/deepseek-v3.yaml -o $(OUT)/deepseek-v3
+	$(B)/mlagen plan specs/deepseek-v3.yaml
+	$(B)/mlagen run-check $(OUT)/deepseek-v3
+
+check: ## set up and run every test that needs no GPU
+	sh scripts/setup.sh
+	$(MAKE) check-run
+
+check-run: all $(UNIT)
+	sh tests/tap.sh $(TESTS)
+
+check-full: ## check, then the wide numeric matrix
+	sh scripts/setup.sh
+	CASES=full $(MAKE) check-run
+
+bench: all ## figures: generation, compilation, bytes, instructions
+	sh tests/bench/bench.sh
+
+format: ## clang-format the C sources in place
+	clang-format -i $(C_FILES)
+
+lint: ## style and static checks
+	sh scripts/lint.sh
+
+install: all ## install to PREFIX (default /usr/local)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
+	    $(DESTDIR)$(PREFIX)/include
+	install $(B)/mlagen $(B)/mlagen-run-check $(DESTDIR)$(PREFIX)/bin
+	install $(B)/libmla.so $(DESTDIR)$(PREFIX)/lib/libmla.so.0
+	ln -sf libmla.so.0 $(DESTDIR)$(PREFIX)/lib/libmla.so
+	install $(B)/libvgpu.so $(DESTDIR)$(PREFIX)/lib
+	install -m 644 $(B)/libmlagen.a $(B)/libmla.a $(DESTDIR)$(PREFIX)/lib
+	install -m 644 gen/mlagen.h runtime/include/mla.h \
+	    $(DESTDIR)$(PREFIX)/include
+
+clean: ## remove everything built, but not fetched (build/cuda)
+	rm -rf $(B)/obj $(B)/gen $(B)/tests $(B)/embed $(B)/mlagen* $(B)/lib*
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n",$$1,$$2}' \
+	    Makefile
+
+.PHONY: all demo check check-run check-full bench format lint \
+    install clean help
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * internal.h: what the runtime's files share and callers do not see.
+ *
+ * The parts, from the ground up: context.c (memory, errors, log), driver.c
+ * and nvrtc.c (tables of dlopened functions), arch.c (names and order of
+ * architectures), manifest.c (JSON to the structs below), select.c (which
+ * kernel for this device), module.c (cubin or PTX onto the device), args.c
+ * (the argument block), launch.c (grid rule and launch).
+ */
+#ifndef MLA_INTERNAL_H
+#define MLA_INTERNAL_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+
+#include "mla.h"
+#include "arch.h"
+#include "driver.h"
+#include "nvrtc.h"
+
+enum {
+    MLA__MAX_FACTORS = 4, /* per grid axis */
+    MLA__SHA256_HEX = 64, /* characters of a hash as text */
+    MLA__SMEM_DEFAULT = 49152 /* bytes of dynamic smem without opt-in */
+};
+
+struct mla_context {
+    mla_options options; /* strings are owned copies */
+    char *error;         /* NULL until the first failure */
+    bool device_open;
+    struct mla__driver driver;
+    struct mla__nvrtc nvrtc;
+    int device; /* CUdevice */
+    void *cuda; /* CUcontext: the device's primary context, retained */
+    mla_device_info info;
+};
+
+/* One field of an argument struct, as the manifest states it. */
+struct mla__field {
+    char *name, *elem, *doc;
+    int type, access;
+    bool nullable;
+    int64_t align, multiple;
+    size_t offset;
+};
+
+/* A factor of a grid axis: `constant`, or ceil(fields[field] / per). */
+struct mla__factor {
+    int field; /* index, or -1 for the constant */
+    int64_t constant, per;
+};
+
+struct mla__axis {
+    int count;
+    struct mla__factor factor[MLA__MAX_FACTORS];
+    int64_t max;
+};
+
+struct mla_kernel {
+    mla_kernels *owner;
+    char *symbol, *family, *variant, *arch_name, *dtype, *source, *cubin;
+    char *source_hash, *cubin_hash; /* hex SHA-256, "" if not stated */
+    struct mla__arch arch;
+    int heads, page_size, nope, rope, v, latent;
+    int field_count;
+    struct mla__field *fields;
+    size_t args_size;
+    int block[3];
+    int64_t smem_dynamic, smem_static;
+    struct mla__axis grid[3];
+    void *module, *function; /* CUmodule, CUfunction; NULL until prepared */
+};
+
+struct mla_kernels {
+    mla_context *ctx;
+    char *directory, *model, *text;
+    int count;
+    mla_kernel *kernel;
+};
+
+struct mla_args {
+    mla_kernel *kernel;
+    bool *set;            /* per field */
+    unsigned char *block; /* kernel->args_size bytes */
+};
+
+/* context.c ------------------------------------------------------------- */
+
+/* Zeroed memory from the context's allocator, NULL when there is none. */
+void *mla__alloc(mla_context *ctx, size_t bytes);
+void mla__free(mla_context *ctx, void *block);
+char *mla__strdup(mla_context *ctx, const char *text);
+
+/* printf into allocated memory; NULL when there is none. */
+char *mla__format(mla_context *ctx, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Records the error text, logs it, and returns the status. */
+mla_status mla__fail(mla_context *ctx, mla_status status, const char *format,
+                     ...) __attribute__((format(printf, 3, 4)));
+
+void mla__log(mla_context *ctx, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Opens driver and device on the first call. */
+mla_status mla__device_open(mla_context *ctx);
+
+/* Makes the context's CUDA context current and takes it back again. */
+mla_status mla__enter(mla_context *ctx);
+void mla__leave(mla_context *ctx);
+
+/* Turns a CUresult into MLA_CUDA: "call: NAME (number): text". */
+mla_status mla__cuda_fail(mla_context *ctx, const char *call, int result);
+
+/* Copies min(size asked for, size known) bytes; the caller's size stays. */
+mla_status mla__copy_info(void *to, const void *from, size_t known);
+
+/* manifest.c, file.c, sha256.c ------------------------------------------- */
+
+/* Fills kernels from the JSON text kernels->text. */
+mla_status mla__manifest_parse(mla_kernels *kernels);
+
+/* The bytes of directory/path, NUL-terminated; *out is freed by the caller.
+ * hash is the hex SHA-256 that they must have, "" for none. */
+mla_status mla__read_file(mla_context *ctx, const char *directory,
+                          const char *path, const char *hash, char **out,
+                          size_t *bytes);
+
+/* FIPS 180-4; hex is lower case and NUL-terminated. */
+void mla__sha256_hex(const void *data, size_t bytes,
+                     char hex[MLA__SHA256_HEX + 1]);
+
+/* args.c, launch.c ------------------------------------------------------- */
+
+/* Index of the field, or -1. */
+int mla__field_index(const mla_kernel *kernel, const char *name);
+
+/* The value of an integer or pointer field of a block. */
+int64_t mla__field_int(const mla_kernel *kernel, int field,
+                       const unsigned char *block);
+
+/* NULL, alignment and multiples of every field of a block. */
+mla_status mla__check_fields(const mla_kernel *kernel,
+                             const unsigned char *block);
+
+/* The grid for a block; any axis 0 means that there is nothing to do.
+ * Errors: RANGE if a count is negative (names it). */
+mla_status mla__grid(const mla_kernel *kernel, const unsigned char *block,
+                     unsigned grid[3]);
+
+#endif

@@ -1,0 +1,42 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- main.lua: the doors between the generator (C) and everything that knows
+-- MLA.  The generator calls these functions by name, with plain tables, and
+-- knows nothing else about what is under templates/.
+--
+--   check(spec, archs)       cross-field rules; canonical spec with `derived`
+--   import(config, options)  Hugging Face config.json -> spec text
+--   analyse(spec)            cache sizes and multiply-adds of both paths
+--   kernels(spec, archs)     every plan, in a fixed order
+--   describe(plans)          the plans as a table for people
+--   files(spec, plans, meta) which text to render from which template
+--
+-- All of them are pure: same tables in, same tables out.
+
+local families = use("families")
+
+local function kernels(spec, archs)
+    local plans = {}
+    local seen = {}
+    for _, arch_name in ipairs(spec.arch) do
+        local arch = archs[arch_name]
+        for _, heads in ipairs(spec.derived.local_heads) do
+            for _, family in ipairs(families) do
+                for _, plan in ipairs(use(family.plan).plans(spec, arch, heads)) do
+                    assert(not seen[plan.symbol], "symbol " .. plan.symbol .. " planned twice")
+                    seen[plan.symbol] = true
+                    plans[#plans + 1] = plan
+                end
+            end
+        end
+    end
+    return plans
+end
+
+return {
+    check = use("spec/rules").check,
+    import = use("spec/import").import,
+    analyse = use("spec/analysis").analyse,
+    kernels = kernels,
+    describe = use("lib/describe").describe,
+    files = use("lib/files").files,
+}
