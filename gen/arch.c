@@ -36,7 +36,7 @@ static bool is_digit(char c)
 
 /* The digits before the suffix, with the dot taken out: at least two, no
  * leading zero.  Returns the end of the number or NULL. */
-static const char *parse_number(const char *p, struct arch *out)
+static const char *parse_number(const char *p, struct mlagen_arch *out)
 {
     int value = 0;
     int digits = 0;
@@ -63,12 +63,12 @@ static const char *parse_number(const char *p, struct arch *out)
     return p;
 }
 
-bool arch_parse(const char *text, struct arch *out)
+bool mlagen_arch_parse(const char *text, struct mlagen_arch *out)
 {
-    struct arch a = {0, 0, '\0'};
+    struct mlagen_arch a = {0, 0, '\0'};
     const char *p = parse_number(skip_prefix(text), &a);
 
-    *out = (struct arch){0, 0, '\0'};
+    *out = (struct mlagen_arch){0, 0, '\0'};
     if (!p)
         return false;
     if (*p == 'a' || *p == 'f')
@@ -79,16 +79,16 @@ bool arch_parse(const char *text, struct arch *out)
     return true;
 }
 
-const char *arch_name(struct arch a, char name[ARCH_NAME_MAX])
+const char *mlagen_arch_name(struct mlagen_arch a, char name[MLAGEN_ARCH_NAME])
 {
     char suffix[2] = {a.suffix, '\0'};
 
-    snprintf(name, ARCH_NAME_MAX, "sm_%d%d%s", a.major % 100, a.minor % 10,
+    snprintf(name, MLAGEN_ARCH_NAME, "sm_%d%d%s", a.major % 100, a.minor % 10,
              suffix);
     return name;
 }
 
-int arch_compare(struct arch a, struct arch b)
+int mlagen_arch_compare(struct mlagen_arch a, struct mlagen_arch b)
 {
     if (a.major != b.major)
         return a.major < b.major ? -1 : 1;

@@ -15,23 +15,23 @@
 #include <stddef.h>
 
 /* Compute capability; suffix is '\0', 'a' or 'f'. */
-struct arch {
+struct mlagen_arch {
     int major;
     int minor;
     char suffix;
 };
 
-#define ARCH_NAME_MAX 16 /* bytes that arch_name needs, NUL included */
+#define MLAGEN_ARCH_NAME 16 /* bytes of a canonical name, NUL included */
 
 /* Reads sm_90a, compute_90a, 90a or 9.0a.  The whole text must match; a
  * single digit ("9") has no minor number and is refused, as is anything that
  * follows the suffix ("9.0a+PTX").  On failure *out is zeroed. */
-bool arch_parse(const char *text, struct arch *out);
+bool mlagen_arch_parse(const char *text, struct mlagen_arch *out);
 
 /* Writes the canonical name, sm_90a, and returns `name`. */
-const char *arch_name(struct arch a, char name[ARCH_NAME_MAX]);
+const char *mlagen_arch_name(struct mlagen_arch a, char name[MLAGEN_ARCH_NAME]);
 
 /* Numeric order: by major, minor, suffix (none, a, f). */
-int arch_compare(struct arch a, struct arch b);
+int mlagen_arch_compare(struct mlagen_arch a, struct mlagen_arch b);
 
 #endif

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc.h"
+
 /* The number that stands before `unit` in the line; -1 when there is none. */
 static long number_before(const char *line, const char *unit)
 {
@@ -32,30 +34,30 @@ static long number_before(const char *line, const char *unit)
     return *at >= '0' && *at <= '9' ? strtol(at, NULL, 10) : -1;
 }
 
-static bool add_finding(struct ptxas_report *r, const char *code,
+static bool add_finding(struct mlagen_ptxas *r, const char *code,
                         const char *text)
 {
-    struct finding *grown =
-        realloc(r->findings, (r->finding_count + 1) * sizeof *grown);
+    struct mlagen_finding *f = mlagen_grow(r->findings, r->finding_count,
+                                           &r->finding_cap, sizeof *f);
 
-    if (!grown)
+    if (!f)
         return false;
-    r->findings = grown;
-    grown += r->finding_count;
-    snprintf(grown->code, sizeof grown->code, "%s", code);
-    grown->text = strdup(text);
-    r->finding_count += grown->text != NULL;
-    return grown->text != NULL;
+    r->findings = f;
+    f += r->finding_count;
+    snprintf(f->code, sizeof f->code, "%s", code);
+    f->text = mlagen_strndup(text, strlen(text));
+    r->finding_count += f->text != NULL;
+    return f->text != NULL;
 }
 
 /* "(C7508) ..." anywhere in a ptxas line: copies C7508. */
-static bool find_number_code(const char *line, char code[FINDING_CODE_MAX])
+static bool find_number_code(const char *line, char code[MLAGEN_FINDING_CODE])
 {
     for (const char *p = line; (p = strstr(p, "(C")) != NULL; p += 2) {
         size_t n = strspn(p + 2, "0123456789");
 
-        if (n > 0 && n < FINDING_CODE_MAX - 1 && p[n + 2] == ')') {
-            snprintf(code, FINDING_CODE_MAX, "C%.*s", (int)n, p + 2);
+        if (n > 0 && n < MLAGEN_FINDING_CODE - 1 && p[n + 2] == ')') {
+            snprintf(code, MLAGEN_FINDING_CODE, "C%.*s", (int)n, p + 2);
             return true;
         }
     }
@@ -65,7 +67,7 @@ static bool find_number_code(const char *line, char code[FINDING_CODE_MAX])
 /* The code of a remark, or false for a line that is not one.  Spills and
  * stack frames are judged from their numbers, so the warnings that repeat
  * them are passed over. */
-static bool classify(const char *line, char code[FINDING_CODE_MAX])
+static bool classify(const char *line, char code[MLAGEN_FINDING_CODE])
 {
     const char *fixed = NULL;
 
@@ -85,7 +87,7 @@ static bool classify(const char *line, char code[FINDING_CODE_MAX])
     } else {
         return false;
     }
-    snprintf(code, FINDING_CODE_MAX, "%s", fixed);
+    snprintf(code, MLAGEN_FINDING_CODE, "%s", fixed);
     return true;
 }
 
@@ -96,7 +98,7 @@ static void add_positive(long *sum, long value)
 }
 
 /* Takes the numbers of one line; true for the "Used N registers" line. */
-static bool read_numbers(const char *line, struct ptxas_report *r)
+static bool read_numbers(const char *line, struct mlagen_ptxas *r)
 {
     long stack = number_before(line, "bytes stack frame");
 
@@ -120,7 +122,7 @@ static bool holds_numbers(const char *line)
            strncmp(line, "ptxas warning", 13) != 0 && !strstr(line, "(C");
 }
 
-static bool add_memory_findings(struct ptxas_report *r)
+static bool add_memory_findings(struct mlagen_ptxas *r)
 {
     char text[128];
 
@@ -138,17 +140,17 @@ static bool add_memory_findings(struct ptxas_report *r)
     return true;
 }
 
-bool ptxas_log_read(const char *log, struct ptxas_report *out)
+bool mlagen_ptxas_read(const char *log, struct mlagen_ptxas *out)
 {
-    char *copy = strdup(log);
+    char *copy = mlagen_strndup(log, strlen(log));
     char *save = NULL;
     bool used = false;
     bool ok = copy != NULL;
 
-    *out = (struct ptxas_report){0};
+    *out = (struct mlagen_ptxas){0};
     for (char *line = ok ? strtok_r(copy, "\n", &save) : NULL; line && ok;
          line = strtok_r(NULL, "\n", &save)) {
-        char code[FINDING_CODE_MAX];
+        char code[MLAGEN_FINDING_CODE];
 
         if (classify(line, code))
             ok = add_finding(out, code, line);
@@ -157,15 +159,15 @@ bool ptxas_log_read(const char *log, struct ptxas_report *out)
     }
     ok = ok && used && add_memory_findings(out);
     if (!ok)
-        ptxas_report_free(out);
-    free(copy);
+        mlagen_ptxas_free(out);
+    mlagen_free(copy);
     return ok;
 }
 
-void ptxas_report_free(struct ptxas_report *report)
+void mlagen_ptxas_free(struct mlagen_ptxas *report)
 {
     for (size_t i = 0; i < report->finding_count; i++)
-        free(report->findings[i].text);
-    free(report->findings);
-    *report = (struct ptxas_report){0};
+        mlagen_free(report->findings[i].text);
+    mlagen_free(report->findings);
+    *report = (struct mlagen_ptxas){0};
 }

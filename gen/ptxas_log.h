@@ -15,35 +15,35 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define FINDING_CODE_MAX 16
+#define MLAGEN_FINDING_CODE 16
 
 /* One remark.  Codes: "spill" (registers in local memory), "stack" (a stack
  * frame, so local memory, without a spill), "Cnnnn" (ptxas's own number),
  * "loss" ("Potential Performance Loss" without a number), "warning" (any
  * other ptxas warning), "compiler" (a warning of the C++ front end). */
-struct finding {
-    char code[FINDING_CODE_MAX];
+struct mlagen_finding {
+    char code[MLAGEN_FINDING_CODE];
     char *text;
 };
 
 /* Sizes in bytes.  Spills are summed over the kernel and the functions it
  * calls, stack is the deepest. */
-struct ptxas_report {
+struct mlagen_ptxas {
     long registers;
     long barriers;
     long stack;
     long spill_stores;
     long spill_loads;
     long smem_static;
-    struct finding *findings;
-    size_t finding_count;
+    struct mlagen_finding *findings;
+    size_t finding_count, finding_cap;
 };
 
 /* Reads the log of a program with one kernel.  False when the log holds no
  * "Used N registers" line (then the numbers would be a guess) or memory is
- * short; *out is zeroed then.  On success free with ptxas_report_free. */
-bool ptxas_log_read(const char *log, struct ptxas_report *out);
+ * short; *out is zeroed then.  On success free with mlagen_ptxas_free. */
+bool mlagen_ptxas_read(const char *log, struct mlagen_ptxas *out);
 
-void ptxas_report_free(struct ptxas_report *report);
+void mlagen_ptxas_free(struct mlagen_ptxas *report);
 
 #endif

@@ -11,8 +11,8 @@
  * `@ `, and `$${` writes `${` anywhere.  Every template line becomes exactly one
  * line of Lua, so that Lua's own errors carry the template's line number.
  *
- *   1 | local __emit = ... for i = 0, 3 do
- *   2 | __emit(2, (i), (f32(init)))
+ *   1 | local _ENV, __emit = ...;  for i = 0, 3 do
+ *   2 | __emit(2, (i), (f32(init)));
  *   3 |  end
  *
  * The text between the expressions stays here, in the compiled template; the
@@ -47,7 +47,7 @@ struct mlagen_template {
 /* Compiles `len` bytes of `text`.  Line ends may be LF or CRLF, the last one
  * may be missing; a UTF-8 byte order mark is skipped.
  * @return MLAGEN_TEMPLATE with the place of an unterminated ${, an empty
- *         expression or a comment inside one. */
+ *         expression, a comment inside one, or a stray carriage return. */
 enum mlagen_status mlagen_template_compile(const char *text, size_t len,
                                            const char *path,
                                            struct mlagen_template **out,

@@ -40,7 +40,8 @@ struct mla_context {
 struct mla__field {
     char *name, *elem, *doc;
     int type, access;
-    bool nullable;
+    bool nullable, flag; /* flag: an integer that is 0 or 1 */
+    unsigned choices;    /* sets of one_of that the pointer belongs to */
     int64_t align, multiple;
     size_t offset;
 };
@@ -66,6 +67,7 @@ struct mla_kernel {
     int field_count;
     struct mla__field *fields;
     size_t args_size;
+    unsigned all_choices; /* a bit per set of one_of; 0: no such rule */
     int block[3];
     int64_t smem_dynamic, smem_static;
     struct mla__axis grid[3];

@@ -115,7 +115,8 @@ struct vg_insn {
     uint32_t neg;         /* bit n: predicate operand op[n] is negated */
     int64_t imm;          /* byte offset of an address */
     uint32_t arg;         /* the handler's own small number */
-    uint32_t member;      /* VG_MEMBER: index in op of the mask row */
+    uint32_t member;      /* VG_MEMBER: index in op of the mask row; bit 31:
+                             the mask is the constant all 32 lanes */
     const void *aux;      /* the handler's own data, see vg_keep */
 };
 
@@ -131,7 +132,9 @@ struct vg_group {
     uint8_t barrier;      /* VG_WAIT_BARRIER: id */
     bool tired;           /* yielded; runs when the others cannot */
     uint32_t spins;       /* backward branches since it last yielded */
-    char why[56];
+    uint32_t need;        /* VG_WAIT_LANES: the lanes that must come */
+    uint32_t generation;  /* VG_WAIT_BARRIER: of the barrier when it arrived */
+    char why[56];         /* VG_WAIT_POLL */
 };
 
 /* After a VG_CONTROL handler: */
@@ -152,6 +155,8 @@ struct vg_warp {
     enum vg_next next;
     int ngroups, cur;
     struct vg_group group[VG_LANES];
+    uint32_t at_cluster;     /* lanes between barrier.cluster.arrive, .wait */
+    uint32_t cluster_generation;
     void *mem;               /* mem side */
 };
 
@@ -171,6 +176,7 @@ struct vg_cta {
     uint32_t id[3];                /* blockIdx */
     uint64_t linear;               /* x fastest */
     unsigned rank;                 /* in the cluster */
+    struct vg_cluster *cluster;
     unsigned nthreads, nwarps, live_threads;
     struct vg_warp *warp;
     struct vg_barrier barrier[VG_BARRIERS];
@@ -183,11 +189,22 @@ struct vg_cta {
     void *mem;                     /* mem side */
 };
 
+/* The CTAs of one cluster: cta[0 .. ncta) by rank. */
+struct vg_cluster {
+    struct vg_cta *cta;
+    unsigned ncta;
+    struct vg_barrier barrier;     /* barrier.cluster */
+};
+
 /* CTAs that must be resident together: one, a cluster, a cooperative grid.
  * A set runs in one host thread. */
 struct vg_set {
     struct vg_cta *cta;
     unsigned ncta;
+    struct vg_cluster *cluster;
+    unsigned ncluster;
+    uint64_t index;        /* in launch order */
+    uint64_t rng;          /* of the order of warps */
     uint64_t idle;         /* instructions since the last vg_progress */
 };
 
@@ -197,6 +214,9 @@ struct vg_worker {
     unsigned index;
     jmp_buf fault;
     uint64_t *hits, *lanes;        /* differences, see vg_result */
+    struct vg_set *set;            /* running now */
+    enum vg_code code;             /* of its fault, and the text */
+    char *report;
     void *mem;
 };
 

@@ -198,7 +198,6 @@ static void init_element(struct ptx_parser *p, struct cursor *c)
 static void init_list(struct ptx_parser *p, struct cursor *c,
                       const uint64_t *row, int depth)
 {
-    uint64_t start = c->at;
     if (ptx__accept(p, '}'))
         return;
     do {
@@ -218,7 +217,6 @@ static void init_list(struct ptx_parser *p, struct cursor *c,
         c->at = at + row[depth + 1];
     } while (ptx__accept(p, ','));
     ptx__expect(p, '}');
-    (void)start;
 }
 
 /* --- variables ------------------------------------------------------------ */
@@ -305,10 +303,9 @@ static bool read_dimensions(struct ptx_parser *p, uint64_t element,
         if (n == MAX_NESTING - 1)
             ptx__fail(p, p->prev_line, "found too many dimensions, expected "
                       "at most %d", MAX_NESTING - 1);
-        open |= n == 0 && ptx__is(p, ']');
-        dim[n++] = ptx__is(p, ']') && n == 0
-                       ? 1
-                       : (open && n == 1 ? 1 : ptx__integer(p, "a dimension"));
+        bool empty = n == 0 && ptx__is(p, ']');
+        open |= empty;
+        dim[n++] = empty ? 1 : ptx__integer(p, "a dimension");
         ptx__expect(p, ']');
     }
     uint64_t bytes = element;
@@ -355,16 +352,17 @@ void ptx__place(struct ptx_parser *p, struct ptx_symbol *sym, uint64_t *end)
 static void assign_place(struct ptx_parser *p, struct ptx_symbol *sym)
 {
     struct ptx_func *fn = p->fn;
-    bool own = fn && fn->is_entry;
     if (sym->space == PTX_PARAM || sym->space == PTX_LOCAL) {
         if (!fn)
             ptx__fail(p, p->prev_line, "found '%.60s' outside a function, "
                       "expected .global, .const or .shared", sym->name);
         sym->is_scratch = sym->space == PTX_PARAM;
         ptx__place(p, sym, &fn->local_bytes);
-    } else if (sym->space == PTX_SHARED && sym->size > 0 && !own) {
+    } else if (sym->space == PTX_SHARED && fn && fn->is_entry) {
+        *PTX_PUSH(p, p->own_shared, p->nown_shared) = sym;
+    } else if (sym->space == PTX_SHARED) {
         ptx__place(p, sym, &p->module_shared);
-        p->uses_module_shared = true;
+        p->uses_module_shared |= fn != NULL;
     }
 }
 
@@ -403,8 +401,7 @@ void ptx__declare_variables(struct ptx_parser *p, bool is_extern)
             ptx__fail(p, p->prev_line, "found no size for '%.60s', expected "
                       "one except for .extern .shared", sym->name);
         assign_place(p, sym);
-        if (!p->fn || space == PTX_GLOBAL || space == PTX_CONST ||
-            (space == PTX_SHARED && p->fn->is_entry))
+        if (!p->fn || space == PTX_GLOBAL || space == PTX_CONST)
             *PTX_PUSH(p, p->m->sym, p->m->nsyms) = sym;
     } while (ptx__accept(p, ','));
     ptx__expect(p, ';');

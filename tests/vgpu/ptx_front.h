@@ -64,8 +64,8 @@ struct ptx_name {
     struct ptx_name *next_in_bucket;
     struct ptx_binding *top;
     int target;             /* while a scope closes: its label, or -1 */
-    bool is_func;           /* declared as a function; with a body: */
-    int func;               /* its index in the module, else -1 */
+    bool is_func, is_extern_func;
+    int func;               /* index in the module when it has a body */
     const char **word;      /* the parts between the dots, once split */
     int nwords;
 };
@@ -111,8 +111,11 @@ struct ptx_parser {
 
     struct ptx_func *fn;    /* the function being read, or NULL */
     int loc_file, loc_line;
+    struct ptx_symbol **own_shared; /* .shared of the entry being read */
+    int nown_shared;
     bool uses_module_shared;
-    uint64_t module_shared; /* bytes of module-scope .shared so far */
+    uint64_t dynamic_align; /* of the dynamic shared memory it uses */
+    uint64_t module_shared; /* bytes of the module's .shared so far */
 };
 
 /* An array that grows in the arena by doubling.  PTX_PUSH appends a zeroed
@@ -165,6 +168,7 @@ void ptx__operand_list(struct ptx_parser *p, struct ptx_operand *vec,
 /* ptx_decl.c */
 /* Bytes of a fundamental type directive (".b32" -> 4), 0 for another. */
 unsigned ptx__type_bytes(const struct ptx_token *t);
+/* Is a state space next, and which? */
 bool ptx__at_space(const struct ptx_parser *p, enum ptx_space *space);
 void ptx__declare_registers(struct ptx_parser *p);
 void ptx__declare_variables(struct ptx_parser *p, bool is_extern);

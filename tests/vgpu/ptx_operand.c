@@ -12,6 +12,20 @@
 
 #include <string.h>
 
+/* Remembers what the function needs of shared memory beside its own. */
+static void note_shared_use(struct ptx_parser *p, const struct ptx_binding *b)
+{
+    if (b->sym->space != PTX_SHARED || b->scope->outer)
+        return;
+    if (b->sym->size > 0) {
+        p->uses_module_shared = true;
+    } else {
+        p->fn->uses_dynamic_shared = true;
+        if (b->sym->align > p->dynamic_align)
+            p->dynamic_align = b->sym->align;
+    }
+}
+
 static void word_operand(struct ptx_parser *p, struct ptx_operand *op)
 {
     struct ptx_name *name = ptx__name(p, "an operand");
@@ -23,13 +37,7 @@ static void word_operand(struct ptx_parser *p, struct ptx_operand *op)
     } else if (b && b->kind == PTX_BIND_SYM) {
         op->kind = PTX_OP_SYM;
         op->sym = b->sym;
-        p->uses_module_shared |= b->sym->space == PTX_SHARED &&
-                                 !b->scope->outer && b->sym->size > 0;
-        p->fn->uses_dynamic_shared |= b->sym->space == PTX_SHARED &&
-                                      b->sym->size == 0;
-        if (b->sym->space == PTX_SHARED && b->sym->size == 0 &&
-            b->sym->align > p->fn->dynamic_offset)
-            p->fn->dynamic_offset = b->sym->align;
+        note_shared_use(p, b);
     } else if (b) {
         *op = *b->list;
     } else if (ptx__is_special(name)) {

@@ -126,29 +126,360 @@ static struct ptx_name *join_opcode(struct ptx_parser *p,
     return name;
 }
 
-static bool is_paren_list(const struct ptx_operand *op, int line_is_vec)
-{
-    return line_is_vec && op->kind == PTX_OP_VEC;
-}
-
-/* Fills in the empty lists of a call and marks its callee. */
+/* Gives a call its three operands, with empty lists where the text has none:
+ * call (results), callee, (arguments), prototype */
 static void normalise_call(struct ptx_parser *p, struct ptx_inst *inst)
 {
-    struct ptx_operand *op = ptx__alloc(p, 3 * sizeof *op);
-    int i = 0;
+    struct ptx_operand *op = ptx__alloc(p, 3 * sizeof *op), *given = inst->op;
+    struct ptx_operand *end = given + inst->nops;
     op[0].kind = op[2].kind = PTX_OP_VEC;
-    if (i < inst->nops && is_paren_list(&inst->op[i], 1))
-        op[0] = inst->op[i++];
-    if (i < inst->nops)
-        op[1] = inst->op[i++];
-    if (i < inst->nops && is_paren_list(&inst->op[i], 1))
-        op[2] = inst->op[i++];
-    if (op[1].kind == PTX_OP_LABEL)
-        op[1].kind = PTX_OP_FUNC;
-    if (op[1].kind != PTX_OP_FUNC && op[1].kind != PTX_OP_REG)
-        ptx__fail(p, inst->ptx_line, "found a call of something else, "
-                  "expected a function or a register");
-    p->uses_module_shared = true;
+    if (given < end && given->kind == PTX_OP_VEC)
+        op[0] = *given++;
+    if (given == end ||
+        (given->kind != PTX_OP_LABEL && given->kind != PTX_OP_REG))
+        ptx__fail(p, inst->ptx_line, "found a call of nothing, expected a "
+                  "function or a register");
+    op[1] = *given++;
+    if (given < end && given->kind == PTX_OP_VEC)
+        op[2] = *given;
+    if (op[1].kind == PTX_OP_REG ||
+        !ptx__intern(p, op[1].name, strlen(op[1].name))->is_extern_func)
+        p->uses_module_shared = true;
     inst->op = op;
     inst->nops = 3;
+}
+
+/* OPCODE operand{, operand}; with the guard already in inst */
+static void read_instruction(struct ptx_parser *p, struct ptx_inst inst,
+                             struct ptx_name *opcode)
+{
+    inst.ptx_line = p->prev_line;
+    inst.file = p->loc_file;
+    inst.line = p->loc_line;
+    opcode = join_opcode(p, opcode);
+    if (!opcode->word)
+        ptx__split(p, opcode);
+    inst.opcode = opcode->s;
+    inst.nwords = opcode->nwords;
+    memcpy(inst.word, opcode->word, sizeof inst.word);
+    if (!ptx__is(p, ';')) {
+        do {
+            ptx__operand(p, PTX_PUSH(p, inst.op, inst.nops));
+        } while (ptx__accept(p, ','));
+    }
+    ptx__expect(p, ';');
+    if (strcmp(inst.word[0], "call") == 0)
+        normalise_call(p, &inst);
+    for (int i = 0; i < inst.nops; i++)
+        ptx__await_labels(p, &inst.op[i], inst.ptx_line);
+    *PTX_PUSH(p, p->fn->insts, p->fn->ninsts) = inst;
+}
+
+/* NAME: .branchtargets L1, L2;  The name then stands for the list. */
+static void read_branch_targets(struct ptx_parser *p, struct ptx_name *name)
+{
+    struct ptx_operand *list = ptx__alloc(p, sizeof *list);
+    int line = p->tok.line;
+    ptx__next(p);
+    ptx__operand_list(p, list, ';');
+    for (int i = 0; i < list->nelem; i++)
+        if (list->elem[i].kind != PTX_OP_LABEL)
+            ptx__fail(p, line, "found something else in .branchtargets, "
+                      "expected labels");
+    ptx__await_labels(p, list, line);
+    ptx__bind(p, name, PTX_BIND_LIST)->list = list;
+}
+
+/* A label, or an instruction that begins with a word. */
+static void word_statement(struct ptx_parser *p)
+{
+    struct ptx_name *name = ptx__name(p, "an instruction");
+    if (!ptx__accept(p, ':'))
+        read_instruction(p, (struct ptx_inst){.guard = -1}, name);
+    else if (ptx__is_dir(p, ".branchtargets"))
+        read_branch_targets(p, name);
+    else if (ptx__is_dir(p, ".callprototype") ||
+             ptx__is_dir(p, ".calltargets"))
+        skip_to_semicolon(p);
+    else
+        ptx__declare_label(p, name);
+}
+
+static void statement(struct ptx_parser *p)
+{
+    enum ptx_space space;
+    if (p->tok.kind == PTX_T_WORD) {
+        word_statement(p);
+    } else if (ptx__accept(p, '@')) {
+        struct ptx_inst inst = {.guard = -1};
+        read_guard(p, &inst);
+        read_instruction(p, inst, ptx__name(p, "an instruction"));
+    } else if (ptx__is_dir(p, ".reg")) {
+        ptx__declare_registers(p);
+    } else if (ptx__at_space(p, &space)) {
+        ptx__declare_variables(p, false);
+    } else if (!ptx__accept(p, ';') && !common_directive(p)) {
+        ptx__expected(p, "an instruction, a declaration, '{' or '}'");
+    }
+}
+
+/* { statements }, the function's scope being open. */
+static void read_body(struct ptx_parser *p)
+{
+    int depth = 1;
+    ptx__expect(p, '{');
+    while (depth > 0) {
+        if (ptx__accept(p, '{')) {
+            depth++;
+            ptx__open_scope(p);
+        } else if (ptx__is(p, '}')) {
+            if (--depth > 0)
+                ptx__close_scope(p);
+            ptx__next(p);
+        } else {
+            statement(p);
+        }
+    }
+}
+
+/* --- functions ------------------------------------------------------------ */
+
+/* (.param ... name, ...) laid out in the parameter segment of fn. */
+static struct ptx_symbol **read_params(struct ptx_parser *p,
+                                       struct ptx_func *fn, int *n)
+{
+    struct ptx_symbol **list = NULL;
+    if (!ptx__accept(p, '('))
+        return NULL;
+    if (ptx__accept(p, ')'))
+        return NULL;
+    do {
+        struct ptx_symbol *sym = ptx__declare_param(p);
+        ptx__place(p, sym, &fn->param_bytes);
+        *PTX_PUSH(p, list, *n) = sym;
+    } while (ptx__accept(p, ','));
+    ptx__expect(p, ')');
+    return list;
+}
+
+/* .maxntid 128, 1, 1 and its like: up to n numbers, the rest 1. */
+static void read_numbers(struct ptx_parser *p, unsigned *to, int n)
+{
+    for (int i = 1; i < n; i++)
+        to[i] = 1;
+    for (int i = 0; i < n; i++) {
+        uint64_t v = ptx__integer(p, "a positive number");
+        if (v == 0 || v > INT32_MAX)
+            ptx__fail(p, p->prev_line, "found %llu, expected a positive "
+                      "number", (unsigned long long)v);
+        to[i] = (unsigned)v;
+        if (!ptx__accept(p, ','))
+            return;
+    }
+}
+
+/* PTX ISA 11.4 and its neighbours; says whether a directive was there. */
+static bool head_directive(struct ptx_parser *p, struct ptx_func *fn)
+{
+    unsigned ignored[3];
+    const struct {
+        const char *name;
+        unsigned *to;
+        int n;
+    } table[] = {
+        {".maxntid", fn->maxntid, 3},
+        {".reqntid", fn->reqntid, 3},
+        {".minnctapersm", &fn->minnctapersm, 1},
+        {".maxnctapersm", ignored, 1},
+        {".maxnreg", &fn->maxnreg, 1},
+        {".reqnctapercluster", fn->cluster, 3},
+        {".maxclusterrank", ignored, 1},
+        {".abi_preserve", ignored, 1},
+        {".abi_preserve_control", ignored, 1},
+        {".explicitcluster", NULL, 0},
+        {".blocksareclusters", NULL, 0},
+        {".noreturn", NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (ptx__is_dir(p, table[i].name)) {
+            ptx__next(p);
+            read_numbers(p, table[i].to, table[i].n);
+            return true;
+        }
+    }
+    if (ptx__is_dir(p, ".attribute"))
+        ptx__skip_attribute(p);
+    else
+        return common_directive(p);
+    return true;
+}
+
+/* Places the entry's own shared variables, behind those of the module if it
+ * can reach them, and ends the array of instructions. */
+static void finish_function(struct ptx_parser *p, struct ptx_func *fn)
+{
+    struct ptx_inst ret = {.opcode = "ret", .word = {"ret"}, .nwords = 1,
+                           .guard = -1, .ptx_line = p->prev_line,
+                           .file = p->loc_file, .line = p->loc_line};
+    *PTX_PUSH(p, fn->insts, fn->ninsts) = ret;
+    fn->shared_bytes = p->uses_module_shared ? p->module_shared : 0;
+    for (int i = 0; i < p->nown_shared; i++)
+        ptx__place(p, p->own_shared[i], &fn->shared_bytes);
+    uint64_t align = p->dynamic_align > 16 ? p->dynamic_align : 16;
+    fn->dynamic_offset = (fn->shared_bytes + align - 1) & ~(align - 1);
+}
+
+static void define_function(struct ptx_parser *p, struct ptx_func *fn,
+                            struct ptx_name *name)
+{
+    if (name->func >= 0)
+        ptx__fail(p, p->tok.line, "found a second body of '%.60s', expected "
+                  "one", name->s);
+    name->func = p->m->nfuncs;
+    *PTX_PUSH(p, p->m->func, p->m->nfuncs) = fn;
+    p->fn = fn;
+    p->nown_shared = 0;
+    p->own_shared = NULL;
+    p->uses_module_shared = false;
+    p->dynamic_align = p->loc_file = p->loc_line = 0;
+    read_body(p);
+    finish_function(p, fn);
+    p->fn = NULL;
+}
+
+/* .entry NAME (params) directives { body }
+ * .func (results) NAME (params) directives { body }, or ; for a prototype */
+static void read_function(struct ptx_parser *p, bool is_extern)
+{
+    struct ptx_func *fn = ptx__alloc(p, sizeof *fn);
+    fn->is_entry = ptx__is_dir(p, ".entry");
+    ptx__next(p);
+    ptx__open_scope(p);
+    struct ptx_func scratch = {0};
+    if (!fn->is_entry)
+        fn->result = read_params(p, &scratch, &fn->nresults);
+    struct ptx_name *name = ptx__name(p, "the name of a function");
+    fn->name = name->s;
+    name->is_func = true;
+    name->is_extern_func = is_extern;
+    fn->param = read_params(p, fn, &fn->nparams);
+    for (int i = 0; i < fn->nresults; i++)
+        ptx__place(p, fn->result[i], &fn->param_bytes);
+    while (head_directive(p, fn))
+        ;
+    if (ptx__is(p, '{'))
+        define_function(p, fn, name);
+    else
+        ptx__expect(p, ';');
+    ptx__close_scope(p);
+}
+
+/* --- the module ------------------------------------------------------------ */
+
+/* Gives each use of a function its index. */
+static void resolve_functions(struct ptx_parser *p)
+{
+    for (struct ptx_pending *w = p->scope->pending; w; w = w->next) {
+        if (!w->name->is_func)
+            ptx__fail(p, w->line, "found '%.60s', expected a declared "
+                      "register, variable, function or label", w->name->s);
+        w->op->target = w->name->func;
+    }
+}
+
+/* .version MAJOR.MINOR */
+static void read_version(struct ptx_parser *p)
+{
+    char *end;
+    if (!ptx__is_dir(p, ".version"))
+        ptx__expected(p, "'.version'");
+    ptx__next(p);
+    const char *s = p->tok.s;
+    if (p->tok.kind != PTX_T_F64)
+        ptx__expected(p, "a version such as 9.0");
+    long major = strtol(s, &end, 10);
+    long minor = *end == '.' ? strtol(end + 1, &end, 10) : -1;
+    if (end != s + p->tok.n || minor < 0 || minor > 9 || major > 99)
+        ptx__expected(p, "a version such as 9.0");
+    p->m->version = (int)(major * 10 + minor);
+    ptx__next(p);
+}
+
+/* .target sm_XX{, option} */
+static void read_target(struct ptx_parser *p)
+{
+    if (!ptx__is_dir(p, ".target"))
+        ptx__expected(p, "'.target'");
+    ptx__next(p);
+    if (p->tok.kind != PTX_T_WORD || p->tok.n >= sizeof p->m->target ||
+        strncmp(p->tok.s, "sm_", 3) != 0)
+        ptx__expected(p, "a target such as sm_80");
+    memcpy(p->m->target, p->tok.s, p->tok.n);
+    ptx__next(p);
+    while (ptx__accept(p, ','))
+        ptx__name(p, "a target option");
+}
+
+static void read_address_size(struct ptx_parser *p)
+{
+    ptx__next(p);
+    if (ptx__integer(p, "64") != 64)
+        ptx__fail(p, p->prev_line, "found an .address_size that is not 64, "
+                  "expected 64");
+}
+
+/* .visible, .weak, .extern, .common before a variable or function. */
+static void module_statement(struct ptx_parser *p)
+{
+    enum ptx_space space;
+    bool is_extern = false;
+    while (ptx__is_dir(p, ".visible") || ptx__is_dir(p, ".weak") ||
+           ptx__is_dir(p, ".extern") || ptx__is_dir(p, ".common")) {
+        is_extern |= ptx__is_dir(p, ".extern");
+        ptx__next(p);
+    }
+    if (ptx__is_dir(p, ".entry") || ptx__is_dir(p, ".func"))
+        read_function(p, is_extern);
+    else if (ptx__at_space(p, &space))
+        ptx__declare_variables(p, is_extern);
+    else if (ptx__is_dir(p, ".address_size"))
+        read_address_size(p);
+    else if (!ptx__accept(p, ';') && !common_directive(p))
+        ptx__expected(p, "a function, a variable or a module directive");
+}
+
+static void read_module(struct ptx_parser *p, const char *text, size_t n)
+{
+    while (n > 0 && text[n - 1] == 0)
+        n--;
+    p->m = ptx__new_module(p);
+    p->at = ptx__strdup(p, text, n);
+    p->end = p->at + n;
+    p->line = 1;
+    ptx__next(p);
+    read_version(p);
+    read_target(p);
+    ptx__open_scope(p);
+    while (p->tok.kind != PTX_T_END)
+        module_statement(p);
+    resolve_functions(p);
+}
+
+struct ptx_module *ptx_parse(const char *text, size_t n, char *err,
+                             size_t errsize)
+{
+    struct ptx_parser parser = {.err = err, .errsize = errsize};
+    if (setjmp(parser.fail)) {
+        ptx__free_chunks(parser.chunks);
+        return NULL;
+    }
+    read_module(&parser, text, n);
+    *ptx__module_chunks(parser.m) = parser.chunks;
+    return parser.m;
+}
+
+void ptx_free(struct ptx_module *m)
+{
+    if (m)
+        ptx__free_chunks(*ptx__module_chunks(m));
 }

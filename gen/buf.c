@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * buf.c: see buf.h.  Capacity doubles; a NUL always follows the text, so that
+ * `data` can be handed to anything that wants a C string.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "buf.h"
+
+/* Makes room for `more` bytes and the NUL; false marks the buffer failed. */
+static bool reserve(struct mlagen_buf *b, size_t more) {
+    if (b->failed || more > SIZE_MAX / 2 - b->len) {
+        b->failed = true;
+        return false;
+    }
+    size_t need = b->len + more + 1;
+    if (need <= b->cap)
+        return true;
+    size_t cap = b->cap ? b->cap : 64;
+    while (cap < need)
+        cap *= 2;
+    char *data = mlagen_realloc(b->data, cap);
+    if (!data) {
+        b->failed = true;
+        return false;
+    }
+    b->data = data;
+    b->cap = cap;
+    return true;
+}
+
+void mlagen_buf_add(struct mlagen_buf *b, const void *bytes, size_t len) {
+    if (!reserve(b, len))
+        return;
+    if (len)
+        memcpy(b->data + b->len, bytes, len);
+    b->len += len;
+    b->data[b->len] = '\0';
+}
+
+void mlagen_buf_str(struct mlagen_buf *b, const char *text) {
+    mlagen_buf_add(b, text, strlen(text));
+}
+
+void mlagen_buf_char(struct mlagen_buf *b, char c) {
+    mlagen_buf_add(b, &c, 1);
+}
+
+void mlagen_buf_printf(struct mlagen_buf *b, const char *format, ...) {
+    va_list ap;
+    va_start(ap, format);
+    mlagen_buf_vprintf(b, format, ap);
+    va_end(ap);
+}
+
+void mlagen_buf_vprintf(struct mlagen_buf *b, const char *format, va_list ap) {
+    va_list again;
+    va_copy(again, ap);
+    int len = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (len < 0) {
+        b->failed = true;
+        return;
+    }
+    if (!reserve(b, (size_t)len))
+        return;
+    vsnprintf(b->data + b->len, (size_t)len + 1, format, ap);
+    b->len += (size_t)len;
+}
+
+/* Length of the well-formed UTF-8 sequence at p, 0 when there is none
+ * (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF). */
+static size_t utf8_len(const unsigned char *p, size_t left) {
+    static const struct {
+        unsigned char lead_min, lead_max, second_min, second_max, len;
+    } forms[] = {
+        {0x00, 0x7F, 0x80, 0xBF, 1}, {0xC2, 0xDF, 0x80, 0xBF, 2},
+        {0xE0, 0xE0, 0xA0, 0xBF, 3}, {0xE1, 0xEC, 0x80, 0xBF, 3},
+        {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
+        {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4},
+        {0xF4, 0xF4, 0x80, 0x8F, 4},
+    };
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        size_t len = forms[f].len;
+        if (*p < forms[f].lead_min || *p > forms[f].lead_max)
+            continue;
+        if (len > left)
+            return 0;
+        if (len > 1 && (p[1] < forms[f].second_min ||
+                        p[1] > forms[f].second_max))
+            return 0;
+        for (size_t i = 2; i < len; i++)
+            if ((p[i] & 0xC0) != 0x80)
+                return 0;
+        return len;
+    }
+    return 0;
+}
+
+void mlagen_buf_json(struct mlagen_buf *b, const char *text, size_t len) {
+    const unsigned char *p = (const unsigned char *)text;
+    mlagen_buf_char(b, '"');
+    for (size_t i = 0, n; i < len; i += n ? n : 1) {
+        n = utf8_len(p + i, len - i);
+        if (n == 0)
+            mlagen_buf_str(b, "\\ufffd");
+        else if (p[i] == '"' || p[i] == '\\')
+            mlagen_buf_printf(b, "\\%c", p[i]);
+        else if (p[i] < 0x20 || p[i] == 0x7F)
+            mlagen_buf_printf(b, "\\u%04x", p[i]);
+        else
+            mlagen_buf_add(b, p + i, n);
+    }
+    mlagen_buf_char(b, '"');
+}
+
+void mlagen_buf_visible(struct mlagen_buf *b, const char *text, size_t len) {
+    const unsigned char *p = (const unsigned char *)text;
+    for (size_t i = 0, n; i < len; i += n ? n : 1) {
+        n = utf8_len(p + i, len - i);
+        if (p[i] == '\n')
+            mlagen_buf_str(b, "\\n");
+        else if (p[i] == '\t')
+            mlagen_buf_str(b, "\\t");
+        else if (n == 0 || p[i] < 0x20 || p[i] == 0x7F)
+            mlagen_buf_printf(b, "\\x%02x", p[i]);
+        else
+            mlagen_buf_add(b, p + i, n);
+    }
+}
+
+const char *mlagen_buf_text(const struct mlagen_buf *b) {
+    return b->data ? b->data : "";
+}
+
+void mlagen_buf_clear(struct mlagen_buf *b) {
+    b->len = 0;
+    b->failed = false;
+    if (b->data)
+        b->data[0] = '\0';
+}
+
+void mlagen_buf_free(struct mlagen_buf *b) {
+    mlagen_free(b->data);
+    *b = (struct mlagen_buf){0};
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * manifest.c: see manifest.h.
+ */
+#include "manifest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alloc.h"
+
+#define SELF_HASH "manifest_sha256"
+
+static const size_t pretty = JSON_INDENT(2) | JSON_SORT_KEYS |
+                             JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17);
+static const size_t compact = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY |
+                              JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17);
+
+static int append(const char *bytes, size_t len, void *user)
+{
+    mlagen_buf_add(user, bytes, len);
+    return 0;
+}
+
+/* json_dump appends piece by piece; a buffer that failed is seen at the end. */
+static bool dump(const json_t *value, size_t flags, struct mlagen_buf *out)
+{
+    return json_dump_callback(value, append, out, flags) == 0 && !out->failed;
+}
+
+enum mlagen_status mlagen_json_hash(const json_t *value,
+                                    char hex[MLAGEN_HASH_HEX],
+                                    struct mlagen_diags *d)
+{
+    struct mlagen_buf text = {0};
+    bool ok = dump(value, compact, &text);
+
+    mlagen_sha256(mlagen_buf_text(&text), text.len, hex);
+    mlagen_buf_free(&text);
+    return ok ? MLAGEN_OK : mlagen_no_memory(d);
+}
+
+/* The hash of the manifest as it is printed with an empty self-hash. */
+static bool self_hash(json_t *manifest, char hex[MLAGEN_HASH_HEX])
+{
+    struct mlagen_buf text = {0};
+    bool ok = json_object_set_new(manifest, SELF_HASH, json_string("")) == 0 &&
+              dump(manifest, pretty, &text);
+
+    mlagen_sha256(mlagen_buf_text(&text), text.len, hex);
+    mlagen_buf_free(&text);
+    return ok;
+}
+
+enum mlagen_status mlagen_manifest_text(json_t *manifest,
+                                        struct mlagen_buf *out,
+                                        struct mlagen_diags *d)
+{
+    char hex[MLAGEN_HASH_HEX];
+
+    if (!self_hash(manifest, hex) ||
+        json_object_set_new(manifest, SELF_HASH, json_string(hex)) != 0 ||
+        !dump(manifest, pretty, out))
+        return mlagen_no_memory(d);
+    mlagen_buf_char(out, '\n');
+    return out->failed ? mlagen_no_memory(d) : MLAGEN_OK;
+}
+
+bool mlagen_manifest_intact(const json_t *manifest)
+{
+    json_t *copy = json_copy((json_t *)manifest);
+    char hex[MLAGEN_HASH_HEX];
+    bool ok = copy && self_hash(copy, hex) &&
+              strcmp(hex, mlagen_json_text(manifest, SELF_HASH)) == 0;
+
+    json_decref(copy);
+    return ok;
+}
+
+const char *mlagen_json_text(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text ? text : "";
+}
+
+/* --- shape --------------------------------------------------------------- */
+
+static bool all_strings(const json_t *object, const char *const *keys)
+{
+    for (; *keys; keys++)
+        if (!json_is_string(json_object_get(object, *keys)))
+            return false;
+    return true;
+}
+
+static bool path_member_ok(const json_t *object, const char *key)
+{
+    return mlagen_output_path_ok(mlagen_json_text(object, key));
+}
+
+static bool file_ok(const json_t *file)
+{
+    static const char *const keys[] = {"path", "sha256", NULL};
+
+    return all_strings(file, keys) && path_member_ok(file, "path");
+}
+
+static bool kernel_ok(const json_t *kernel)
+{
+    static const char *const keys[] = {"symbol", "source", "arch", NULL};
+    static const char *const build_keys[] = {"cubin", "cubin_sha256",
+                                             "compiler", "source_sha256",
+                                             NULL};
+    const json_t *build = json_object_get(kernel, "build");
+
+    if (!all_strings(kernel, keys))
+        return false;
+    return !build || (all_strings(build, build_keys) &&
+                      path_member_ok(build, "cubin") &&
+                      json_is_array(json_object_get(build, "options")) &&
+                      json_is_array(json_object_get(build, "findings")));
+}
+
+static bool every(const json_t *array, bool (*ok)(const json_t *))
+{
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(array, i, item)
+        if (!ok(item))
+            return false;
+    return json_is_array(array);
+}
+
+/* What is wrong with the manifest, or NULL. */
+static const char *fault(const json_t *m)
+{
+    const json_t *format = json_object_get(m, "format");
+
+    if (!json_is_object(m) || !json_is_integer(format))
+        return "not a manifest of mlagen";
+    if (json_integer_value(format) != MLAGEN_MANIFEST_FORMAT)
+        return "a manifest of another format; made by another mlagen?";
+    if (!every(json_object_get(m, "files"), file_ok))
+        return "damaged: the list \"files\"";
+    if (!every(json_object_get(m, "kernels"), kernel_ok))
+        return "damaged: the list \"kernels\"";
+    return NULL;
+}
+
+enum mlagen_status mlagen_manifest_parse(const char *text, size_t len,
+                                         const char *shown, json_t **out,
+                                         struct mlagen_diags *d)
+{
+    json_error_t error;
+    json_t *m = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+    struct mlagen_where where = {shown, 0, 0};
+    const char *wrong;
+
+    *out = NULL;
+    if (!m) {
+        where.line = error.line > 0 ? (unsigned)error.line : 0;
+        where.col = error.column > 0 ? (unsigned)error.column : 0;
+        mlagen_diag(d, MLAGEN_ERROR, where, "not a manifest: %s", error.text);
+        return MLAGEN_IO;
+    }
+    wrong = fault(m);
+    if (wrong) {
+        mlagen_diag(d, MLAGEN_ERROR, where, "%s", wrong);
+        json_decref(m);
+        return MLAGEN_IO;
+    }
+    *out = m;
+    return MLAGEN_OK;
+}
+
+void mlagen_manifest_each(const json_t *manifest, mlagen_listed_fn each,
+                          void *user)
+{
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(json_object_get(manifest, "files"), i, item)
+        each(user, mlagen_json_text(item, "path"),
+             mlagen_json_text(item, "sha256"));
+    json_array_foreach(json_object_get(manifest, "kernels"), i, item) {
+        const json_t *build = json_object_get(item, "build");
+
+        if (build)
+            each(user, mlagen_json_text(build, "cubin"),
+                 mlagen_json_text(build, "cubin_sha256"));
+    }
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * file.c: reading a file of a directory, and knowing that it is the one.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "internal.h"
+
+enum { MAX_FILE_BYTES = 1 << 28 };
+
+/* A path of a manifest stays below its directory. */
+static bool is_inside(const char *path)
+{
+    if (*path == 0 || *path == '/')
+        return false;
+    for (const char *p = path; p; p = strchr(p, '/')) {
+        p += *p == '/';
+        if (p[0] == '.' && p[1] == '.' && (p[2] == '/' || p[2] == 0))
+            return false;
+    }
+    return true;
+}
+
+static mla_status read_stream(mla_context *ctx, FILE *file, const char *path,
+                              char **out, size_t *bytes)
+{
+    struct stat st;
+    if (fstat(fileno(file), &st))
+        return mla__fail(ctx, MLA_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode) || st.st_size > MAX_FILE_BYTES)
+        return mla__fail(ctx, MLA_IO, "%s: not a file of at most %d bytes",
+                         path, MAX_FILE_BYTES);
+    *bytes = (size_t)st.st_size;
+    *out = mla__alloc(ctx, *bytes + 1);
+    if (!*out)
+        return mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s", path);
+    if (fread(*out, 1, *bytes, file) != *bytes)
+        return mla__fail(ctx, MLA_IO, "%s: it ends before its size", path);
+    return MLA_OK;
+}
+
+static mla_status check_hash(mla_context *ctx, const char *path,
+                             const char *want, const char *data, size_t bytes)
+{
+    char have[MLA__SHA256_HEX + 1];
+    if (!*want)
+        return MLA_OK;
+    mla__sha256_hex(data, bytes, have);
+    if (strcmp(have, want) == 0)
+        return MLA_OK;
+    return mla__fail(ctx, MLA_CORRUPT,
+                     "%s: SHA-256 is %s, the manifest says %s", path, have,
+                     want);
+}
+
+mla_status mla__read_file(mla_context *ctx, const char *directory,
+                          const char *path, const char *hash, char **out,
+                          size_t *bytes)
+{
+    char *full = NULL;
+    FILE *file = NULL;
+    mla_status status;
+
+    *out = NULL;
+    *bytes = 0;
+    if (!is_inside(path))
+        return mla__fail(ctx, MLA_BAD_MANIFEST,
+                         "path '%s' leads out of the directory", path);
+    full = mla__format(ctx, "%s/%s", directory, path);
+    if (!full)
+        return mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s", path);
+    file = fopen(full, "rb");
+    status = file ? read_stream(ctx, file, full, out, bytes)
+                  : mla__fail(ctx, MLA_IO, "%s: %s", full, strerror(errno));
+    if (!status)
+        status = check_hash(ctx, full, hash, *out, *bytes);
+    if (file)
+        fclose(file);
+    mla__free(ctx, full);
+    if (status) {
+        mla__free(ctx, *out);
+        *out = NULL;
+        *bytes = 0;
+    }
+    return status;
+}

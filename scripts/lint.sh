@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Static checks that need nothing built: C format, shell scripts, Lua syntax.
+# A tool that is not installed is named and counts as a failure, so that a
+# green lint means that everything ran.
+set -u
+cd "$(dirname "$0")/.."
+bad=0
+
+have() {
+    command -v "$1" >/dev/null 2>&1 && return 0
+    echo "lint: $1 is not installed" >&2
+    bad=1
+    return 1
+}
+
+if have clang-format; then
+    # shellcheck disable=SC2046  # file names without blanks
+    clang-format --dry-run -Werror \
+        $(find gen runtime tests -name '*.[ch]') || bad=1
+fi
+if have shellcheck; then
+    # shellcheck disable=SC2046
+    shellcheck -x $(find scripts tests -name '*.sh') .ci/run || bad=1
+fi
+if have luac5.4; then
+    find templates -name '*.lua' -exec luac5.4 -p {} + || bad=1
+fi
+[ $bad = 0 ] && echo "lint: clean"
+exit $bad

@@ -1,0 +1,37 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- families.lua: the kernel families, in the order in which they are generated.
+--
+-- plan      module whose plans(spec, arch, heads) returns zero or more plans
+-- template  what renders each of them
+-- variants  every variant the plan module can return
+
+return {
+    {
+        family = "kv_append", variants = { "" },
+        plan = "plan/kv_append", template = "kernel/kv_append.cu.tpl",
+    },
+    {
+        family = "kv_gather", variants = { "" },
+        plan = "plan/kv_gather", template = "kernel/kv_gather.cu.tpl",
+    },
+    {
+        family = "concat_mla_k", variants = { "" },
+        plan = "plan/concat_mla_k", template = "kernel/concat_mla_k.cu.tpl",
+    },
+    {
+        family = "derive_weights", variants = { "" },
+        plan = "plan/derive_weights", template = "kernel/derive_weights.cu.tpl",
+    },
+    {
+        family = "absorb_q", variants = { "" },
+        plan = "plan/absorb_q", template = "kernel/absorb_q.cu.tpl",
+    },
+    {
+        family = "absorb_v", variants = { "", "hrv" },
+        plan = "plan/absorb_v", template = "kernel/absorb_v.cu.tpl",
+    },
+    {
+        family = "merge_state", variants = { "", "latent" },
+        plan = "plan/merge_state", template = "kernel/merge_state.cu.tpl",
+    },
+}

@@ -1,0 +1,15 @@
+@ -- SPDX-License-Identifier: Apache-2.0
+@ -- A fragments from the rows of a [k][n] matrix: word i of four rows in k holds, for
+@ -- m-tile i, row g in the lower and row g + 8 in the upper half.  Input: tile.
+@ local stationary = use("plan/stationary")
+@ local ldg = use("frag/ldg")
+@ assert(tile.layout == "kn")
+@ for e, p in ipairs(stationary.products(tile)) do
+@     for i = 0, tile.mtw - 1 do
+@         local words = {}
+@         for r = 0, 3 do
+@             words[r + 1] = ldg.word(string.format("w%d_%d", p.s, 4 * p.half + r), 4 * tile.mtw, i)
+@         end
+const mla_v4 frag${e - 1}_${i} = pair_rows(${table.concat(words, ", ")});
+@     end
+@ end

@@ -1,0 +1,139 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- launch.lua: the launch rule of a plan as C expressions over the arguments `a`.
+--
+-- launch.grid is three axes, each { factors, max }: an axis is the product of
+-- its factors, {const = n} or {arg = field, per = n} = ceil(field / n), clamped
+-- to max.  A product of zero launches nothing.  Where max can clamp, the kernel
+-- walks the axis with stride gridDim; x reaches 2^31 - 1, y and z 65,535.
+
+local M = {}
+
+M.MAX_X = 2147483647
+M.MAX_YZ = 65535
+
+function M.const(n)
+    return { const = n }
+end
+
+function M.per(field, n)
+    return { arg = field, per = n }
+end
+
+-- Axis 1 to 3 with these factors and the hardware's limit.
+function M.axis_of(index, ...)
+    return { factors = { ... }, max = index == 1 and M.MAX_X or M.MAX_YZ }
+end
+
+-- The largest value an axis can have when every count is 2^31 - 1.
+local function bound(axis)
+    local product = 1
+    for _, f in ipairs(axis.factors) do
+        product = product * (f.const or (M.MAX_X + f.per - 1) // f.per)
+    end
+    return product
+end
+
+local function is_const(axis)
+    for _, f in ipairs(axis.factors) do
+        if f.arg then
+            return false
+        end
+    end
+    return true
+end
+
+-- The unclamped size of an axis.
+function M.axis(axis)
+    local terms = {}
+    for _, f in ipairs(axis.factors) do
+        if f.const then
+            terms[#terms + 1] = string.format("%dull", f.const)
+        elseif f.per == 1 then
+            terms[#terms + 1] = string.format("(mla_u64)a->%s", f.arg)
+        else
+            terms[#terms + 1] = string.format("((mla_u64)a->%s + %d) / %d", f.arg, f.per - 1, f.per)
+        end
+    end
+    return table.concat(terms, " * ")
+end
+
+-- The size of axis `i` as it is launched.
+function M.clamped(plan, i)
+    local axis = plan.launch.grid[i]
+    local name = "grid_" .. string.sub("xyz", i, i)
+    if bound(axis) <= axis.max then
+        return "(mla_u32)" .. name
+    end
+    return string.format("(mla_u32)(%s < %dull ? %s : %dull)", name, axis.max, name, axis.max)
+end
+
+-- True when nothing is to be done: some axis is empty.
+function M.zero_test(plan)
+    local terms = {}
+    for i, axis in ipairs(plan.launch.grid) do
+        if not is_const(axis) then
+            terms[#terms + 1] = "grid_" .. string.sub("xyz", i, i) .. " == 0"
+        end
+    end
+    return table.concat(terms, " || ")
+end
+
+-- Conditions under which a count or a flag is refused.
+function M.count_checks(plan)
+    local out = {}
+    for _, f in ipairs(plan.args.fields) do
+        if f.flag then
+            out[#out + 1] = string.format("a->%s != 0 && a->%s != 1", f.name, f.name)
+        elseif f.type == "i32" then
+            out[#out + 1] = string.format("a->%s < 0", f.name)
+        end
+    end
+    return out
+end
+
+local function all_set(names)
+    local terms = {}
+    for _, name in ipairs(names) do
+        terms[#terms + 1] = "a->" .. name
+    end
+    local text = table.concat(terms, " && ")
+    return #names > 1 and "(" .. text .. ")" or text
+end
+
+-- Conditions under which a pointer is missing.  args.one_of lists sets of which
+-- one must be complete.
+function M.pointer_checks(plan)
+    local out = {}
+    for _, f in ipairs(plan.args.fields) do
+        if f.type == "ptr" and not f.null then
+            out[#out + 1] = "!a->" .. f.name
+        end
+    end
+    if plan.args.one_of then
+        local sets = {}
+        for _, names in ipairs(plan.args.one_of) do
+            sets[#sets + 1] = all_set(names)
+        end
+        out[#out + 1] = "!(" .. table.concat(sets, " || ") .. ")"
+    end
+    return out
+end
+
+-- What must be a multiple of what: { multiple, terms } per multiple, largest first.
+function M.alignment_groups(plan)
+    local groups = {}
+    for _, multiple in ipairs({ 16, 8, 4, 2 }) do
+        local terms = {}
+        for _, f in ipairs(plan.args.fields) do
+            if (f.align or f.multiple) == multiple and f.type ~= "i32" then
+                terms[#terms + 1] = "(mla_u64)a->" .. f.name
+            end
+        end
+        if #terms > 0 then
+            groups[#groups + 1] = { multiple = multiple, terms = terms }
+        end
+    end
+    return groups
+end
+
+return M

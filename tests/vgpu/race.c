@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * race.c: the cells of the race detector (race.h tells the scheme; the
+ * clocks are in race_clock.c).
+ *
+ * A cell is 32 bytes.  Epoch 0 stands for "never", and vg_race_begin starts
+ * the next CTA at an epoch above all that were ever used, with everybody
+ * knowing all of them: old contents are ordered before everything, and no
+ * cell needs to be cleared between CTAs.
+ */
+#include "race_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define INST_MASK 0x3fffffffu
+#define FLAG_STRONG 0x40000000u
+#define FLAG_COLLECTIVE 0x80000000u
+#define EPOCH_LIMIT 0x80000000u
+
+/* ---- storage ------------------------------------------------------------ */
+
+struct vg_race *vg_race_new(void)
+{
+    return calloc(1, sizeof(struct vg_race));
+}
+
+void vg_race_free(struct vg_race *r)
+{
+    if (!r)
+        return;
+    vg__race_clocks_free(r);
+    free(r->cell);
+    free(r->readers);
+    free(r->split);
+    free(r);
+}
+
+/* Drops every cell: another number of warps, or epochs used up. */
+static bool reset(struct vg_race *r, unsigned nwarps)
+{
+    memset(r->cell, 0, r->ncells * sizeof *r->cell);
+    free(r->readers);
+    free(r->split);
+    r->readers = NULL;
+    r->split = NULL;
+    r->nreaders = r->readers_room = r->nsplit = r->split_room = 0;
+    r->base = 0;
+    r->top = 0;
+    return vg__race_clocks_size(r, nwarps);
+}
+
+static bool reserve_cells(struct vg_race *r, uint32_t n)
+{
+    struct vg__cell *p;
+
+    if (n <= r->ncells)
+        return true;
+    p = realloc(r->cell, n * sizeof *p);
+    if (!p)
+        return false;
+    memset(p + r->ncells, 0, (n - r->ncells) * sizeof *p);
+    r->cell = p;
+    r->ncells = n;
+    return true;
+}
+
+bool vg_race_begin(struct vg_race *r, unsigned nwarps, const uint32_t *live,
+                   uint32_t bytes)
+{
+    bool same = nwarps == r->nwarps && r->top < EPOCH_LIMIT;
+
+    if (!reserve_cells(r, (bytes + 3) / 4))
+        return false;
+    if (!same && !reset(r, nwarps))
+        return false;
+    r->failed = false;
+    r->base = r->top;
+    vg__race_clocks_start(r, live);
+    return true;
+}
+
+/* Makes room for one more of `size` bytes in a growing array that starts
+ * with element 1.  NULL when memory ran out. */
+static void *grow(void *array, uint32_t *count, uint32_t *room, size_t size)
+{
+    if (*count + 2 > *room) {
+        uint32_t n = *room ? 2 * *room : 256;
+        void *p = realloc(array, n * size);
+
+        if (!p)
+            return NULL;
+        *room = n;
+        array = p;
+    }
+    ++*count;
+    return array;
+}
+
+static struct vg__reader *readers_of(struct vg_race *r, uint32_t index)
+{
+    return r->readers + (size_t)index * r->nwarps;
+}
+
+/* Gives the cell an empty row of one reader entry per warp.  A row stays
+ * with its cell (r_ext) while r_warp says whether it is in use.  Returns
+ * false when out of memory. */
+static bool need_readers(struct vg_race *r, struct vg__cell *c)
+{
+    size_t size = r->nwarps * sizeof(struct vg__reader);
+    void *p;
+
+    if (!c->r_ext) {
+        p = grow(r->readers, &r->nreaders, &r->readers_room, size);
+        if (!p)
+            return false;
+        r->readers = p;
+        c->r_ext = r->nreaders;
+    }
+    memset(readers_of(r, c->r_ext), 0, size);
+    return true;
+}
+
+/* Splits a word's cell into four byte cells with the same history. */
+static struct vg__cell *split_cell(struct vg_race *r, uint32_t word)
+{
+    struct vg__cell old = r->cell[word];
+    void *p = grow(r->split, &r->nsplit, &r->split_room,
+                   4 * sizeof(struct vg__cell));
+
+    if (!p)
+        return NULL;
+    r->split = p;
+    for (unsigned b = 0; b < 4; b++) {
+        struct vg__cell *c = &r->split[4 * r->nsplit + b];
+
+        *c = old;
+        c->r_ext = 0;
+        if (old.r_warp != READ_MANY)
+            continue;
+        if (!need_readers(r, c))
+            return NULL;
+        memcpy(readers_of(r, c->r_ext), readers_of(r, old.r_ext),
+               r->nwarps * sizeof(struct vg__reader));
+    }
+    r->cell[word].r_warp = READ_SPLIT;
+    r->cell[word].r_ext = r->nsplit;
+    return &r->split[4 * r->nsplit];
+}
+
+/* ---- one access of one lane to one cell --------------------------------- */
+
+struct access {
+    struct vg_race *r;
+    const struct vg_race_op *op;
+    struct vg_race_hit *hit;
+    unsigned lane;
+    uint32_t off, size;     /* bytes of the cell */
+};
+
+static unsigned thread_of(const struct access *a)
+{
+    return a->op->warp * 32 + a->lane;
+}
+
+static bool report(const struct access *a, unsigned other, uint32_t inst,
+                   bool other_write, bool same)
+{
+    *a->hit = (struct vg_race_hit){
+        .thread = thread_of(a),
+        .other = other,
+        .inst = a->op->inst,
+        .other_inst = inst & INST_MASK,
+        .write = a->op->kind == VG_RACE_WRITE,
+        .other_write = other_write,
+        .same_instruction = same,
+        .off = a->off,
+        .size = a->size,
+    };
+    return false;
+}
+
+/* Did lane `other` of the instruction being executed store the same bytes
+ * here as the lane of a? */
+static bool same_values(const struct access *a, unsigned other)
+{
+    const struct vg_race_op *op = a->op;
+    const unsigned char *v = op->values;
+
+    return v && !memcmp(v + a->lane * op->size + (a->off - op->off[a->lane]),
+                        v + other * op->size + (a->off - op->off[other]),
+                        a->size);
+}
+
+/* Checks a against the cell's last write. */
+static bool check_write(const struct access *a, const struct vg__cell *c)
+{
+    const struct vg_race_op *op = a->op;
+    bool strong = op->flags & VG_RACE_STRONG && c->w_inst & FLAG_STRONG;
+
+    if (vg__race_ordered(a->r, op->warp, a->lane, c->w_thread, c->w_epoch) ||
+        strong)
+        return true;
+    if (op->kind == VG_RACE_WRITE && c->w_seq == a->r->seq)
+        return same_values(a, c->w_thread & 31) ||
+               report(a, c->w_thread, c->w_inst, true, true);
+    return report(a, c->w_thread, c->w_inst, true, false);
+}
+
+/* Checks a write against the readers of one warp. */
+static bool check_readers(const struct access *a, unsigned warp,
+                          uint32_t epoch, uint32_t lanes, uint32_t inst)
+{
+    const struct vg_race_op *op = a->op;
+
+    if (epoch <= a->r->base)
+        return true;
+    if (op->flags & VG_RACE_STRONG && inst & FLAG_STRONG)
+        return true;
+    if (warp == op->warp && inst & FLAG_COLLECTIVE)
+        return true;
+    if (vg__race_ordered_warp(a->r, op->warp, warp, epoch))
+        return true;
+    for (; lanes; lanes &= lanes - 1) {
+        unsigned t = warp * 32 + (unsigned)__builtin_ctz(lanes);
+
+        if (!vg__race_ordered(a->r, op->warp, a->lane, t, epoch))
+            return report(a, t, inst, false, false);
+    }
+    return true;
+}
+
+static bool check_reads(const struct access *a, const struct vg__cell *c)
+{
+    const struct vg__reader *row;
+
+    if (c->r_warp != READ_MANY)
+        return check_readers(a, c->r_warp, c->r_epoch, c->r_lanes, c->r_inst);
+    row = readers_of(a->r, c->r_ext);
+    for (unsigned w = 0; w < a->r->nwarps; w++)
+        if (!check_readers(a, w, row[w].epoch, row[w].lanes, row[w].inst))
+            return false;
+    return true;
+}
+
+static uint32_t tagged_inst(const struct vg_race_op *op)
+{
+    return (op->inst & INST_MASK) |
+           (op->flags & VG_RACE_STRONG ? FLAG_STRONG : 0) |
+           (op->flags & VG_RACE_COLLECTIVE ? FLAG_COLLECTIVE : 0);
+}
+
+static void record_write(const struct access *a, struct vg__cell *c)
+{
+    c->w_epoch = a->r->epoch[a->op->warp];
+    c->w_seq = a->r->seq;
+    c->w_inst = tagged_inst(a->op);
+    c->w_thread = (uint16_t)thread_of(a);
+    c->r_warp = 0;
+    c->r_epoch = 0;
+    c->r_lanes = 0;
+}
+
+/* Adds the lane to the readers of its own warp.  Lanes that read in an older
+ * epoch stay unless they are ordered before this read; keeping them under
+ * the newer epoch is exact enough, because whoever races with them races
+ * with this read too. */
+static void merge_reader(const struct access *a, struct vg__reader *e)
+{
+    const struct vg_race *r = a->r;
+    unsigned w = a->op->warp;
+    uint32_t now = r->epoch[w], tag = tagged_inst(a->op);
+
+    if (e->epoch != now) {
+        if (e->epoch <= r->floor[w])
+            e->lanes = 0;
+        else
+            for (uint32_t m = e->lanes; m; m &= m - 1) {
+                unsigned l = (unsigned)__builtin_ctz(m);
+
+                if (vg__race_ordered(r, w, a->lane, w * 32 + l, e->epoch))
+                    e->lanes &= ~(1u << l);
+            }
+        e->epoch = now;
+    }
+    if (e->lanes)
+        tag &= e->inst | INST_MASK;
+    e->lanes |= 1u << a->lane;
+    e->inst = tag;
+}
+
+/* Are all readers in the cell, of another warp, ordered before this read? */
+static bool readers_done(const struct access *a, const struct vg__cell *c)
+{
+    unsigned w = c->r_warp;
+
+    if (c->r_epoch <= a->r->base ||
+        vg__race_ordered_warp(a->r, a->op->warp, w, c->r_epoch))
+        return true;
+    for (uint32_t m = c->r_lanes; m; m &= m - 1) {
+        unsigned t = w * 32 + (unsigned)__builtin_ctz(m);
+
+        if (!vg__race_ordered(a->r, a->op->warp, a->lane, t, c->r_epoch))
+            return false;
+    }
+    return true;
+}
+
+static void record_read(const struct access *a, struct vg__cell *c)
+{
+    unsigned w = a->op->warp;
+    struct vg__reader one = {c->r_epoch, c->r_lanes, c->r_inst};
+
+    if (c->r_warp == READ_MANY) {
+        merge_reader(a, &readers_of(a->r, c->r_ext)[w]);
+        return;
+    }
+    if (c->r_warp != w && readers_done(a, c))
+        one = (struct vg__reader){0, 0, 0};
+    else if (c->r_warp != w) {
+        if (!need_readers(a->r, c)) {
+            a->r->failed = true;
+            return;
+        }
+        readers_of(a->r, c->r_ext)[c->r_warp] = one;
+        merge_reader(a, &readers_of(a->r, c->r_ext)[w]);
+        c->r_warp = READ_MANY;
+        return;
+    }
+    merge_reader(a, &one);
+    c->r_warp = (uint16_t)w;
+    c->r_epoch = one.epoch;
+    c->r_lanes = one.lanes;
+    c->r_inst = one.inst;
+}
+
+static bool access_cell(const struct access *a, struct vg__cell *c)
+{
+    if (!check_write(a, c))
+        return false;
+    if (a->op->kind == VG_RACE_READ) {
+        record_read(a, c);
+        return true;
+    }
+    if (c->r_epoch | (c->r_warp == READ_MANY) && !check_reads(a, c))
+        return false;
+    record_write(a, c);
+    return true;
+}
+
+/* ---- the words of an access --------------------------------------------- */
+
+typedef bool cell_fn(const struct access *a, struct vg__cell *c);
+
+/* A word that is split, or accessed in part: byte by byte. */
+static bool access_bytes(struct access *a, uint32_t off, unsigned n,
+                         cell_fn *fn)
+{
+    struct vg_race *r = a->r;
+    uint32_t word = off >> 2;
+    struct vg__cell *c;
+
+    if (r->cell[word].r_warp == READ_SPLIT)
+        c = &r->split[4 * (size_t)r->cell[word].r_ext];
+    else
+        c = split_cell(r, word);
+    if (!c) {
+        r->failed = true;
+        return true;
+    }
+    for (unsigned b = off & 3; n--; b++) {
+        a->off = (off & ~3u) + b;
+        a->size = 1;
+        if (!fn(a, &c[b]))
+            return false;
+    }
+    return true;
+}
+
+static bool access_lane(struct access *a, cell_fn *fn)
+{
+    uint32_t off = a->op->off[a->lane], end = off + a->op->size;
+
+    while (off < end) {
+        unsigned lo = off & 3, n = 4 - lo;
+        struct vg__cell *c = &a->r->cell[off >> 2];
+
+        if (n > end - off)
+            n = end - off;
+        a->off = off;
+        a->size = n;
+        if (n < 4 || c->r_warp == READ_SPLIT) {
+            if (!access_bytes(a, off, n, fn))
+                return false;
+        } else if (!fn(a, c)) {
+            return false;
+        }
+        off += n;
+    }
+    return true;
+}
+
+bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
+                    struct vg_race_hit *hit)
+{
+    struct access a = {.r = r, .op = op, .hit = hit};
+
+    r->seq++;
+    for (uint32_t m = op->mask; m; m &= m - 1) {
+        a.lane = (unsigned)__builtin_ctz(m);
+        if (!access_lane(&a, access_cell))
+            return false;
+    }
+    return true;
+}
+
+static bool record_cell(const struct access *a, struct vg__cell *c)
+{
+    record_write(a, c);
+    return true;
+}
+
+void vg_race_record(struct vg_race *r, const struct vg_race_op *op)
+{
+    struct access a = {.r = r, .op = op};
+
+    r->seq++;
+    for (uint32_t m = op->mask; m; m &= m - 1) {
+        a.lane = (unsigned)__builtin_ctz(m);
+        access_lane(&a, record_cell);
+    }
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * race.h: data races in shared memory, found by happens-before.
+ *
+ * Two accesses to a byte race when one is a plain write and no chain of
+ * barriers orders them (PTX ISA 8.10: morally strong operations, and
+ * synchronisation by bar/barrier, bar.warp.sync, fences and release/acquire).
+ * The detector keeps that order in vector clocks, so it reports a missing
+ * barrier in every run, whichever way the warps happened to interleave.
+ *
+ * The scheme is FastTrack's (Flanagan and Freund, PLDI 2009) fitted to warps.
+ * Time is an epoch number per warp, which advances when any lane of the warp
+ * synchronises.  A memory cell remembers its last write (thread, epoch) and
+ * the reads since then (per warp: epoch and lanes).  "Ordered before thread
+ * t" is answered by
+ *   - floor[w]:      what every lane of a warp knows of its own warp,
+ *   - lane[w][l][]:  what lane l knows beyond that, after a bar.warp.sync of
+ *                    only some lanes,
+ *   - know[w][]:     what the warp knows of every thread of other warps.
+ * Knowledge of other warps is kept per warp: when only some lanes acquire
+ * something, all lanes of that warp are taken to know it.  That can hide a
+ * race and never invents one.  Releases are exact, lane by lane.
+ *
+ * What does not order memory, as in the ISA: shfl, vote, match, redux, mma
+ * and ldmatrix (they wait for lanes, not for memory), bar.arrive for the
+ * arriving warp itself, and the lockstep of a converged warp.
+ *
+ * Cells are words; a word that is accessed in parts is split into bytes, so
+ * results are exact to the byte.
+ *
+ * One object serves one CTA at a time and is reused for the next.
+ */
+#ifndef VGPU_RACE_H
+#define VGPU_RACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vg_race;
+
+enum vg_race_kind { VG_RACE_READ, VG_RACE_WRITE };
+
+enum {
+    /* Atomics, volatile, relaxed, acquire, release: no race among them. */
+    VG_RACE_STRONG = 1,
+    /* ldmatrix: done for the whole warp before any lane goes on, so a later
+     * write by a lane of the same warp does not race with it. */
+    VG_RACE_COLLECTIVE = 2
+};
+
+/* One instruction of one warp: each lane of mask accesses size bytes at
+ * off[lane] (an offset in the CTA's shared memory, in bounds).  values, for
+ * writes: size bytes per lane, consecutive; lanes of one instruction may
+ * write one byte if they write the same value.  NULL: they may not. */
+struct vg_race_op {
+    unsigned warp;
+    uint32_t mask;
+    enum vg_race_kind kind;
+    unsigned flags;
+    uint32_t inst;            /* below 2^30; comes back in a hit */
+    unsigned size;
+    const uint32_t *off;
+    const unsigned char *values;
+};
+
+/* A race: thread `thread` at `inst` against the earlier access of `other` at
+ * `other_inst`, on bytes [off, off + size). */
+struct vg_race_hit {
+    unsigned thread, other;
+    uint32_t inst, other_inst;
+    bool write, other_write;
+    bool same_instruction;    /* two lanes of it wrote different values */
+    uint32_t off, size;
+};
+
+/* NULL when the host is out of memory. */
+struct vg_race *vg_race_new(void);
+void vg_race_free(struct vg_race *r);
+
+/* Starts a CTA of nwarps warps with `bytes` of shared memory; live[w] are the
+ * lanes that exist.  Returns false when the host is out of memory. */
+bool vg_race_begin(struct vg_race *r, unsigned nwarps, const uint32_t *live,
+                   uint32_t bytes);
+
+/* Lanes of a warp exit: they need not take part in synchronisation. */
+void vg_race_exit(struct vg_race *r, unsigned warp, uint32_t lanes);
+
+/* Checks and records an access.  Returns false and fills *hit on a race. */
+bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
+                    struct vg_race_hit *hit);
+
+/* Records writes (op->kind is ignored) without checking them: a copy that
+ * was checked when it was issued and is complete now. */
+void vg_race_record(struct vg_race *r, const struct vg_race_op *op);
+
+/* bar.warp.sync among lanes. */
+void vg_race_warp_sync(struct vg_race *r, unsigned warp, uint32_t lanes);
+
+/* A clock is what a barrier or a flag has collected: vg_race_clock_words
+ * words, all 0 at first, owned by the caller.  Release adds what lanes know
+ * and did; acquire takes over what is in it. */
+unsigned vg_race_clock_words(const struct vg_race *r);
+void vg_race_release(struct vg_race *r, unsigned warp, uint32_t lanes,
+                     uint32_t *clock);
+void vg_race_acquire(struct vg_race *r, unsigned warp, uint32_t lanes,
+                     const uint32_t *clock);
+
+/* Fences and flags in shared memory.  A fence makes earlier strong reads
+ * acquire and later strong writes release; `sync` on a write or read says
+ * that it is .release or .acquire itself. */
+void vg_race_fence(struct vg_race *r, unsigned warp, uint32_t lanes);
+void vg_race_flag_write(struct vg_race *r, unsigned warp, uint32_t lanes,
+                        const uint32_t *off, bool sync);
+void vg_race_flag_read(struct vg_race *r, unsigned warp, uint32_t lanes,
+                       const uint32_t *off, bool sync);
+
+#endif

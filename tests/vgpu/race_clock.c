@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * race_clock.c: who knows what of whom (race.h tells the scheme).
+ *
+ * An access carries the epoch of its warp.  Whatever publishes a lane's past
+ * publishes the current epoch and then advances it, so that what the lane
+ * does next is not covered.  Clocks hold one epoch per thread, rows of 32
+ * lanes, and are joined by the maximum.
+ */
+#include "race_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t max32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static void join(uint32_t *into, const uint32_t *from, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        into[i] = max32(into[i], from[i]);
+}
+
+unsigned vg_race_clock_words(const struct vg_race *r)
+{
+    return r->nwarps * 32;
+}
+
+/* ---- storage ------------------------------------------------------------ */
+
+static void drop_flags(struct vg_race *r)
+{
+    for (unsigned i = 0; i < r->nflags; i++)
+        free(r->flag[i].clock);
+    r->nflags = 0;
+}
+
+void vg__race_clocks_free(struct vg_race *r)
+{
+    drop_flags(r);
+    free(r->flag);
+    free(r->epoch);
+    free(r->has_fenced);
+    r->flag = NULL;
+    r->epoch = NULL;
+    r->has_fenced = NULL;
+    r->flags_room = 0;
+    r->nwarps = 0;
+}
+
+/* Gives every array its size for n warps; all of them live in two blocks. */
+bool vg__race_clocks_size(struct vg_race *r, unsigned n)
+{
+    size_t row = (size_t)n * n * 32;
+    uint32_t *p;
+
+    vg__race_clocks_free(r);
+    p = calloc(3 * n + 3 * row + n * n + (size_t)n * 1024, sizeof *p);
+    r->has_fenced = calloc(2 * n, sizeof *r->has_fenced);
+    r->epoch = p;
+    if (!p || !r->has_fenced)
+        return false;
+    r->has_pending = r->has_fenced + n;
+    r->floor = p + n;
+    r->live = p + 2 * n;
+    r->know = p + 3 * n;
+    r->fenced = r->know + row;
+    r->pending = r->fenced + row;
+    r->least = r->pending + row;
+    r->lane = r->least + n * n;
+    r->nwarps = n;
+    return true;
+}
+
+void vg__race_clocks_start(struct vg_race *r, const uint32_t *live)
+{
+    unsigned n = r->nwarps;
+
+    r->top = r->base + 1;
+    for (unsigned w = 0; w < n; w++) {
+        r->epoch[w] = r->top;
+        r->floor[w] = r->base;
+        r->live[w] = live[w];
+    }
+    for (size_t i = 0; i < (size_t)n * n * 32; i++)
+        r->know[i] = r->base;
+    for (unsigned i = 0; i < n * n; i++)
+        r->least[i] = r->base;
+    memset(r->has_fenced, 0, 2 * n * sizeof *r->has_fenced);
+    drop_flags(r);
+}
+
+/* ---- synchronisation ---------------------------------------------------- */
+
+static void advance(struct vg_race *r, unsigned w)
+{
+    r->top = max32(r->top, ++r->epoch[w]);
+}
+
+void vg_race_exit(struct vg_race *r, unsigned warp, uint32_t lanes)
+{
+    r->live[warp] &= ~lanes;
+}
+
+/* What the lanes together know of each lane of their own warp, themselves
+ * included. */
+static void own_row(const struct vg_race *r, unsigned w, uint32_t lanes,
+                    uint32_t row[32])
+{
+    for (unsigned k = 0; k < 32; k++)
+        row[k] = lanes >> k & 1 ? r->epoch[w] : r->floor[w];
+    if (!(r->live[w] & ~lanes))
+        return;
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+
+        join(row, r->lane + (w * 32 + l) * 32, 32);
+    }
+}
+
+void vg_race_warp_sync(struct vg_race *r, unsigned w, uint32_t lanes)
+{
+    uint32_t row[32];
+
+    if (!(r->live[w] & ~lanes)) {
+        r->floor[w] = r->epoch[w];
+    } else {
+        own_row(r, w, lanes, row);
+        for (uint32_t m = lanes; m; m &= m - 1) {
+            unsigned l = (unsigned)__builtin_ctz(m);
+
+            memcpy(r->lane + (w * 32 + l) * 32, row, sizeof row);
+        }
+    }
+    advance(r, w);
+}
+
+void vg_race_release(struct vg_race *r, unsigned w, uint32_t lanes,
+                     uint32_t *clock)
+{
+    uint32_t row[32];
+    const uint32_t *know = r->know + (size_t)w * r->nwarps * 32;
+
+    own_row(r, w, lanes, row);
+    join(clock, know, w * 32);
+    join(clock + w * 32, row, 32);
+    join(clock + (w + 1) * 32, know + (w + 1) * 32, (r->nwarps - w - 1) * 32);
+    advance(r, w);
+}
+
+/* The lanes learn `row` of their own warp; what every live lane has learnt
+ * of every live lane becomes the floor. */
+static void acquire_own(struct vg_race *r, unsigned w, uint32_t lanes,
+                        const uint32_t row[32])
+{
+    uint32_t least = UINT32_MAX;
+
+    for (uint32_t m = r->live[w]; m; m &= m - 1)
+        least = row[__builtin_ctz(m)] < least ? row[__builtin_ctz(m)] : least;
+    if (!(r->live[w] & ~lanes) && r->live[w])
+        r->floor[w] = max32(r->floor[w], least);
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+
+        join(r->lane + (w * 32 + l) * 32, row, 32);
+    }
+}
+
+void vg_race_acquire(struct vg_race *r, unsigned w, uint32_t lanes,
+                     const uint32_t *clock)
+{
+    unsigned n = r->nwarps;
+    uint32_t *know = r->know + (size_t)w * n * 32;
+
+    acquire_own(r, w, lanes, clock + w * 32);
+    join(know, clock, n * 32);
+    for (unsigned u = 0; u < n; u++) {
+        uint32_t least = know[u * 32];
+
+        for (unsigned l = 1; l < 32; l++)
+            if (know[u * 32 + l] < least)
+                least = know[u * 32 + l];
+        r->least[w * n + u] = least;
+    }
+}
+
+/* ---- fences and flags --------------------------------------------------- */
+
+/* The flag at off; made when `make`.  NULL: none, or out of memory. */
+static struct vg__flag *flag_at(struct vg_race *r, uint32_t off, bool make)
+{
+    struct vg__flag *f;
+
+    for (unsigned i = 0; i < r->nflags; i++)
+        if (r->flag[i].off == off)
+            return &r->flag[i];
+    if (!make)
+        return NULL;
+    if (r->nflags == r->flags_room) {
+        unsigned room = r->flags_room ? 2 * r->flags_room : 16;
+        void *p = realloc(r->flag, room * sizeof *r->flag);
+
+        if (!p)
+            return NULL;
+        r->flag = p;
+        r->flags_room = room;
+    }
+    f = &r->flag[r->nflags];
+    f->off = off;
+    f->clock = calloc(vg_race_clock_words(r), sizeof *f->clock);
+    if (!f->clock)
+        return NULL;
+    r->nflags++;
+    return f;
+}
+
+void vg_race_fence(struct vg_race *r, unsigned w, uint32_t lanes)
+{
+    unsigned n = vg_race_clock_words(r);
+    uint32_t *fenced = r->fenced + (size_t)w * n;
+    uint32_t *pending = r->pending + (size_t)w * n;
+
+    if (r->has_pending[w])
+        vg_race_acquire(r, w, lanes, pending);
+    r->has_pending[w] = false;
+    if (!r->has_fenced[w])
+        memset(fenced, 0, n * sizeof *fenced);
+    vg_race_release(r, w, lanes, fenced);
+    r->has_fenced[w] = true;
+}
+
+void vg_race_flag_write(struct vg_race *r, unsigned w, uint32_t lanes,
+                        const uint32_t *off, bool sync)
+{
+    unsigned n = vg_race_clock_words(r);
+
+    if (!sync && !r->has_fenced[w])
+        return;
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        struct vg__flag *f = flag_at(r, off[l], true);
+
+        if (!f)
+            r->failed = true;
+        else if (sync)
+            vg_race_release(r, w, 1u << l, f->clock);
+        else
+            join(f->clock, r->fenced + (size_t)w * n, n);
+    }
+}
+
+void vg_race_flag_read(struct vg_race *r, unsigned w, uint32_t lanes,
+                       const uint32_t *off, bool sync)
+{
+    unsigned n = vg_race_clock_words(r);
+    uint32_t *pending = r->pending + (size_t)w * n;
+
+    for (uint32_t m = lanes; m && r->nflags; m &= m - 1) {
+        unsigned l = (unsigned)__builtin_ctz(m);
+        const struct vg__flag *f = flag_at(r, off[l], false);
+
+        if (!f)
+            continue;
+        if (sync) {
+            vg_race_acquire(r, w, 1u << l, f->clock);
+            continue;
+        }
+        if (!r->has_pending[w])
+            memset(pending, 0, n * sizeof *pending);
+        join(pending, f->clock, n);
+        r->has_pending[w] = true;
+    }
+}

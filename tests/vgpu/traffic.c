@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * traffic.c: how a warp's accesses fall into sectors and banks.
+ *
+ * Pure arithmetic on addresses; counters.h has the definitions.
+ */
+#include "counters.h"
+
+#include <stdlib.h>
+
+#define LINE 128
+
+/* Adds sectors to a line of the list, the most recent lines first. */
+static unsigned add_line(struct vg_line *out, unsigned n, uint64_t line,
+                         unsigned sectors)
+{
+    for (unsigned k = n; k--;)
+        if (out[k].line == line) {
+            out[k].sectors |= sectors;
+            return n;
+        }
+    out[n] = (struct vg_line){line, sectors};
+    return n + 1;
+}
+
+/* Sectors of one line that [addr, addr + n) covers, both in that line. */
+static unsigned sector_mask(uint64_t addr, unsigned n)
+{
+    unsigned first = (unsigned)(addr % LINE) / VG_SECTOR;
+    unsigned last = (unsigned)((addr % LINE) + n - 1) / VG_SECTOR;
+
+    return ((2u << last) - 1) & ~((1u << first) - 1);
+}
+
+unsigned vg_lines_of(const uint64_t addr[VG_LANES], uint32_t mask,
+                     unsigned size, struct vg_line out[VG_MAX_LINES])
+{
+    unsigned n = 0;
+
+    for (; mask; mask &= mask - 1) {
+        uint64_t a = addr[__builtin_ctz(mask)], left = size;
+
+        while (left) {
+            uint64_t part = LINE - a % LINE;
+
+            if (part > left)
+                part = left;
+            n = add_line(out, n, a / LINE, sector_mask(a, (unsigned)part));
+            a += part;
+            left -= part;
+        }
+    }
+    return n;
+}
+
+/* Wavefronts of one phase: the largest number of different words that fall
+ * into one bank.  At most 32 words. */
+static unsigned phase_wavefronts(const uint32_t *word, unsigned n)
+{
+    uint32_t seen[32][32];
+    unsigned count[32] = {0}, most = 0;
+
+    for (unsigned k = 0; k < n; k++) {
+        unsigned bank = word[k] & 31, m = 0;
+
+        while (m < count[bank] && seen[bank][m] != word[k])
+            m++;
+        if (m == count[bank])
+            seen[bank][count[bank]++] = word[k];
+        if (count[bank] > most)
+            most = count[bank];
+    }
+    return most;
+}
+
+/* Do the n words fall into n different banks? */
+static bool all_banks_differ(const uint32_t *word, unsigned n)
+{
+    uint32_t seen = 0;
+
+    for (unsigned k = 0; k < n; k++)
+        seen |= 1u << (word[k] & 31);
+    return (unsigned)__builtin_popcount(seen) == n;
+}
+
+unsigned vg_wavefronts(const uint32_t off[VG_LANES], uint32_t mask,
+                       unsigned size, unsigned *phases)
+{
+    unsigned words = size > 4 ? size / 4 : 1, lanes = VG_LANES / words;
+    unsigned total = 0;
+
+    *phases = 0;
+    for (unsigned first = 0; first < VG_LANES; first += lanes) {
+        uint32_t word[VG_LANES];
+        unsigned n = 0;
+
+        for (unsigned l = first; l < first + lanes; l++)
+            for (unsigned k = 0; k < words && mask >> l & 1; k++)
+                word[n++] = off[l] / 4 + k;
+        if (!n)
+            continue;
+        ++*phases;
+        total += all_banks_differ(word, n) ? 1 : phase_wavefronts(word, n);
+    }
+    return total;
+}
+
+/* ---- sets of sectors ---------------------------------------------------- */
+
+void vg_line_set_clear(struct vg_line_set *s)
+{
+    if (s->count)
+        memset(s->slot, 0, s->room * sizeof *s->slot);
+    s->count = 0;
+}
+
+void vg_line_set_free(struct vg_line_set *s)
+{
+    free(s->slot);
+    *s = (struct vg_line_set){0};
+}
+
+/* The slot of a line, or the free slot where it belongs. */
+static uint64_t *find_slot(const struct vg_line_set *s, uint64_t line)
+{
+    uint64_t h = line * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    uint32_t i = (uint32_t)h & (s->room - 1);
+
+    while (s->slot[i] && s->slot[i] >> 4 != line)
+        i = (i + 1) & (s->room - 1);
+    return &s->slot[i];
+}
+
+static bool grow_set(struct vg_line_set *s)
+{
+    struct vg_line_set big = {.room = s->room ? 2 * s->room : 1024};
+
+    big.slot = calloc(big.room, sizeof *big.slot);
+    if (!big.slot)
+        return false;
+    for (uint32_t i = 0; i < s->room; i++)
+        if (s->slot[i])
+            *find_slot(&big, s->slot[i] >> 4) = s->slot[i];
+    big.count = s->count;
+    free(s->slot);
+    *s = big;
+    return true;
+}
+
+unsigned vg_line_set_add(struct vg_line_set *s, const struct vg_line *l)
+{
+    uint64_t *slot;
+    unsigned fresh;
+
+    if (2 * s->count >= s->room && !grow_set(s))
+        return (unsigned)__builtin_popcount(l->sectors);
+    slot = find_slot(s, l->line);
+    if (!*slot) {
+        *slot = l->line << 4;
+        s->count++;
+    }
+    fresh = l->sectors & ~(unsigned)(*slot & 15);
+    *slot |= l->sectors;
+    return (unsigned)__builtin_popcount(fresh);
+}
+
+unsigned vg_mark_sectors(unsigned char *map, uint64_t base,
+                         const struct vg_line *l)
+{
+    uint64_t bit = (l->line * LINE - base) / VG_SECTOR;
+    unsigned char *p = map + bit / 8;
+    unsigned m = l->sectors << (bit & 7), old;
+
+    if ((*(volatile unsigned char *)p & m) == m)
+        return 0;
+    old = __atomic_fetch_or(p, (unsigned char)m, __ATOMIC_RELAXED);
+    return (unsigned)__builtin_popcount(m & ~old);
+}
