@@ -15,7 +15,7 @@
 #include "outputs.h"
 #include "schema.h"
 #include "source.h"
-#include "yaml.h"
+#include "yaml_doc.h"
 
 struct mlagen {
     struct mlagen_options options;

@@ -243,7 +243,8 @@ void mlagen_lua_render_setup(lua_State *L) {
     lua_newtable(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &mlagen_lua_maps);
     lua_rawgetp(L, LUA_REGISTRYINDEX, &mlagen_lua_base);
+    lua_pushliteral(L, "include");
     lua_pushcfunction(L, include);
-    lua_setfield(L, -2, "include");
+    lua_rawset(L, -3); /* the base table is sealed already */
     lua_pop(L, 1);
 }

@@ -40,6 +40,16 @@ enum mlagen_status mlagen_json_hash(const json_t *value,
     return ok ? MLAGEN_OK : mlagen_no_memory(d);
 }
 
+enum mlagen_status mlagen_json_print(const json_t *value,
+                                     struct mlagen_buf *out,
+                                     struct mlagen_diags *d)
+{
+    bool ok = dump(value, pretty, out);
+
+    mlagen_buf_char(out, '\n');
+    return ok && !out->failed ? MLAGEN_OK : mlagen_no_memory(d);
+}
+
 /* The hash of the manifest as it is printed with an empty self-hash. */
 static bool self_hash(json_t *manifest, char hex[MLAGEN_HASH_HEX])
 {
@@ -59,11 +69,9 @@ enum mlagen_status mlagen_manifest_text(json_t *manifest,
     char hex[MLAGEN_HASH_HEX];
 
     if (!self_hash(manifest, hex) ||
-        json_object_set_new(manifest, SELF_HASH, json_string(hex)) != 0 ||
-        !dump(manifest, pretty, out))
+        json_object_set_new(manifest, SELF_HASH, json_string(hex)) != 0)
         return mlagen_no_memory(d);
-    mlagen_buf_char(out, '\n');
-    return out->failed ? mlagen_no_memory(d) : MLAGEN_OK;
+    return mlagen_json_print(manifest, out, d);
 }
 
 bool mlagen_manifest_intact(const json_t *manifest)

@@ -46,6 +46,11 @@ enum mlagen_status mlagen_json_hash(const json_t *value,
                                     char hex[MLAGEN_HASH_HEX],
                                     struct mlagen_diags *d);
 
+/* Appends a JSON value as the manifest prints its own, with a final newline. */
+enum mlagen_status mlagen_json_print(const json_t *value,
+                                     struct mlagen_buf *out,
+                                     struct mlagen_diags *d);
+
 /* Shorthand for the text of a string member; "" when absent. */
 const char *mlagen_json_text(const json_t *object, const char *key);
 

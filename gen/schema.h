@@ -29,7 +29,7 @@
 #ifndef MLAGEN_SCHEMA_H
 #define MLAGEN_SCHEMA_H
 
-#include "yaml.h"
+#include "yaml_doc.h"
 
 struct mlagen_schema; /* immutable once loaded; may be shared by threads */
 

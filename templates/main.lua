@@ -9,16 +9,26 @@
 --   kernels(spec, archs)     every plan, in a fixed order
 --   describe(plans)          the plans as a table for people
 --   files(spec, plans, meta) which text to render from which template
+--   inventory()              what `mlagen list` shows beside specs and archs
 --
 -- All of them are pure: same tables in, same tables out.
 
 local families = use("families")
 
+-- One architecture's limits, with its name beside them.
+local function named(archs, name)
+    local out = { name = name }
+    for _, key in ipairs(keys(archs[name])) do
+        out[key] = archs[name][key]
+    end
+    return out
+end
+
 local function kernels(spec, archs)
     local plans = {}
     local seen = {}
     for _, arch_name in ipairs(spec.arch) do
-        local arch = archs[arch_name]
+        local arch = named(archs, arch_name)
         for _, heads in ipairs(spec.derived.local_heads) do
             for _, family in ipairs(families) do
                 for _, plan in ipairs(use(family.plan).plans(spec, arch, heads)) do
@@ -32,6 +42,14 @@ local function kernels(spec, archs)
     return plans
 end
 
+local function inventory()
+    local names = {}
+    for i, family in ipairs(families) do
+        names[i] = family.family
+    end
+    return { families = names, dtypes = { "bf16", "fp16" } }
+end
+
 return {
     check = use("spec/rules").check,
     import = use("spec/import").import,
@@ -39,4 +57,5 @@ return {
     kernels = kernels,
     describe = use("lib/describe").describe,
     files = use("lib/files").files,
+    inventory = inventory,
 }

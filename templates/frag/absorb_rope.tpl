@@ -1,36 +1,63 @@
 @ -- SPDX-License-Identifier: Apache-2.0
-@ -- The rotary columns of q, shared by all CTAs of a head.  A position is fetched one pass
-@ -- ahead, so that a pass waits once, not twice.
-@ -- Inputs: map (plan/absorb_q.lua: lanes per token, chunks per row, tokens per CTA and pass);
-@ -- latent; rotates; threads of the CTA.
-@ local idle = map.lanes * map.tokens < threads
-${rotates and "// RoPE" or "// Copy"} of the rotary columns, ${map.tokens} tokens per CTA and pass, while W is on its way.
+@ -- The rotary columns of q, shared by all CTAs of a head.  A thread owns one chunk of a row:
+@ -- 16 bytes, with NeoX pairing 16 bytes of either half.  A position is fetched one pass ahead,
+@ -- so that a pass waits once, not twice.
+@ -- Inputs: map (plan/absorb_q.lua: style, lanes per token, chunks per row, tokens per CTA and
+@ -- pass), dims, threads of the CTA.
+@ local rotates, neox = map.style ~= "none", map.style == "neox"
+@ local half = dims.rope -- bytes from a value to its NeoX partner
+@ local sines = 2 * dims.rope -- bytes from cos to sin in a row of the table
+// ${rotates and "RoPE" or "Copy"} of the rotary columns, ${map.tokens} tokens per CTA and pass, while W is on its way.
 {
     const mla_u32 part = threadIdx.x % ${map.lanes}u;
     const mla_u32 pass = gridDim.x * gridDim.z * ${map.tokens}u;
     mla_u32 token = (blockIdx.z * gridDim.x + blockIdx.x) * ${map.tokens}u + threadIdx.x / ${map.lanes}u;
-@ if idle then
+@ if map.lanes * map.tokens < threads then
     if (threadIdx.x >= ${map.lanes * map.tokens}u)
         token = tokens;
 @ end
-    const char *from = (const char *)a.q_rope + head * a.q_rope_head_stride;
-    char *to = (char *)a.q + head * a.q_head_stride + ${2 * latent};
+    const char *rope = (const char *)a.q_rope + head * a.q_rope_head_stride;
+    char *out = (char *)a.q + head * a.q_head_stride + ${2 * dims.latent};
 @ if rotates then
     mla_i64 position = token < tokens ? a.positions[token] : 0;
 @ end
     while (token < tokens) {
         const mla_u32 next = token + pass;
-@ local call = "to + token * a.q_token_stride, from + token * a.q_rope_token_stride"
 @ if rotates then
         const mla_i64 next_position = next < tokens ? a.positions[next] : 0;
-        const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride;
-@     call = call .. ", angles"
+@ end
+@ local chunk = "part"
+@ local pad = "        "
+@ if map.chunks > map.lanes then
+@     chunk = "chunk"
+        for (mla_u32 chunk = part; chunk < ${map.chunks}u; chunk += ${map.lanes}u) {
+@     pad = "            "
+@ end
+${pad}const char *from = rope + token * a.q_rope_token_stride + 16u * ${chunk};
+${pad}char *to = out + token * a.q_token_stride + 16u * ${chunk};
+@ if rotates then
+${pad}const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + ${neox and 32 or 16}u * ${chunk};
+@ end
+@ if neox then
+${pad}mla_v4 x = load16(from);
+${pad}mla_v4 y = load16(from + ${half});
+${pad}const mla_v4 cos_a = load16(angles);
+${pad}const mla_v4 cos_b = load16(angles + 16);
+${pad}const mla_v4 sin_a = load16(angles + ${sines});
+${pad}const mla_v4 sin_b = load16(angles + ${sines + 16});
+${pad}rotate16(x, y, cos_a, cos_b, sin_a, sin_b);
+${pad}store16(to, x);
+${pad}store16(to + ${half}, y);
+@ elseif rotates then
+${pad}const mla_v4 pairs = load16(from);
+${pad}const mla_v4 cosines = load16(angles);
+${pad}const mla_v4 sines = load16(angles + ${sines});
+${pad}store16(to, rotate8(pairs, cosines, sines));
+@ else
+${pad}store16(to, load16(from));
 @ end
 @ if map.chunks > map.lanes then
-        for (mla_u32 chunk = part; chunk < ${map.chunks}u; chunk += ${map.lanes}u)
-            rope_chunk(${call}, chunk);
-@ else
-        rope_chunk(${call}, part);
+        }
 @ end
 @ if rotates then
         position = next_position;

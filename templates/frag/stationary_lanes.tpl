@@ -14,10 +14,9 @@ const mla_u32 warp_k = warp % ${k}u;
 const mla_u32 warp_n = warp / ${k}u;
 @ elseif k > 1 then
 const mla_u32 warp_k = warp;
-@ elseif n > 1 then
-const mla_u32 warp_n = warp;
 @ end
-@ local block = n == 1 and "blockIdx.x" or string.format("(blockIdx.x * %du + warp_n)", n)
+@ local block = n == 1 and "blockIdx.x"
+@     or string.format("(blockIdx.x * %du + %s)", n, k > 1 and "warp_n" or "warp")
 const mla_u32 column = ${block} * ${tile.columns}u; // first of the warp's ${tile.columns}
 @ if tile.spare > 0 then
 const bool spare = warp_k < ${tile.spare}u; // this slice is 16 longer

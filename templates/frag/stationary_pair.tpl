@@ -5,6 +5,7 @@
 @ local ldg = use("frag/ldg")
 @ assert(tile.layout == "kn")
 @ for e, p in ipairs(stationary.products(tile)) do
+// k = ${p.at} + ${p.lane} q to ${p.at + 3} + ${p.lane} q
 @     for i = 0, tile.mtw - 1 do
 @         local words = {}
 @         for r = 0, 3 do

@@ -15,6 +15,7 @@
 @         ldg.word(low, p.width, k + 1), ldg.word(high, p.width, k + 1) }, ", ")
 @ end
 @ for e, p in ipairs(stationary.products(tile)) do
+// k = ${p.at} + ${p.lane} q to ${p.at + 3} + ${p.lane} q
 @     for j = 0, tile.token_tiles - 1 do
 @         local x = string.format("x%d_%d", j, p.s)
 @         local b = ldg.word(x, p.width, 2 * p.half) .. ", " .. ldg.word(x, p.width, 2 * p.half + 1)

@@ -41,11 +41,10 @@ w += ${row};
 // W[k][n]: ${lane_columns} columns per lane, ${stationary.weight_loads(tile)} loads, all on their way before one is needed.
 const char *corner = (const char *)a.${weights} + head * a.${weights}_head_stride
                      + 2u * (column + ${lane_columns}u * g);
-const char *w;
 @     for s, step in ipairs(steps) do
 @         local count = step.width // 4
 @         local at = step.at > 0 and string.format("%du + ", step.at) or ""
-w = corner + (mla_i64)(${first}${at}${count}u * q) * ${row};
+${s == 1 and "const char *w" or "w"} = corner + (mla_i64)(${first}${at}${count}u * q) * ${row};
 @         if step.spare then
 @             for r = 0, count - 1 do
 ${ldg.type(width)} w${s - 1}_${r} = ${ldg.zero(width)};

@@ -34,17 +34,17 @@ extern "C" int ${plan.symbol}_launch(
     if (low${group.multiple} & ${group.multiple - 1})
         return cudaErrorMisalignedAddress;
 @ end
+    const void *kernel =
+        (const void *)${plan.symbol};
 @ if smem > 48 * 1024 then
     const cudaError_t set =
-        cudaFuncSetAttribute((const void *)${plan.symbol},
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, ${smem});
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, ${smem});
     if (set != cudaSuccess)
         return set;
 @ end
     const dim3 grid(${launch.clamped(plan, 1)}, ${launch.clamped(plan, 2)}, ${launch.clamped(plan, 3)});
     const dim3 block(${threads[1]}, ${threads[2]}, ${threads[3]});
     void *parameters[] = {(void *)a};
-    return cudaLaunchKernel((const void *)${plan.symbol},
-                            grid, block, parameters, ${smem}, (cudaStream_t)stream);
+    return cudaLaunchKernel(kernel, grid, block, parameters, ${smem}, (cudaStream_t)stream);
 }
 #endif

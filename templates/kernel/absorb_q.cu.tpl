@@ -2,12 +2,12 @@
 @ -- absorb_q: q = [q_nope * W_UK | RoPE(q_rope)], one pass, W stationary in registers.
 @ -- Inputs: plan (plan/absorb_q.lua), meta.
 @ local args, emit = use("lib/args"), use("lib/emit")
-@ local ldg, mma, rope = use("frag/ldg"), use("frag/mma"), use("frag/rope")
+@ local ldg, mma = use("frag/ldg"), use("frag/mma")
 @ local stationary = use("plan/stationary")
 @ local tile, dims = plan.tile, plan.dims
 @ assert(tile.layout == "kn" and tile.k == dims.nope and tile.n == dims.latent)
 @ assert((tile.rope == null) == (dims.rope == 0))
-@ local rotates = dims.rope > 0 and rope.rotates(tile.rope.style)
+@ local rotates = dims.rope > 0 and tile.rope.style ~= "none"
 @ local purpose = "absorb_q: queries of the latent path.  Row [t][h] of q = "
 @     .. (dims.rope == 0 and "q_nope[t][h] * W_UK[h]"
 @         or rotates and "[q_nope[t][h] * W_UK[h] | RoPE(q_rope[t][h])]"
@@ -19,7 +19,7 @@ ${emit.open(plan)}
 
 ${include("frag/types.tpl")}
 
-${include("frag/memory.tpl", {want = {load = true, store = true}})}
+${include("frag/memory.tpl", {want = stationary.vectors(tile, dims.rope > 0)})}
 
 ${ldg.text(stationary.accesses(tile))}
 
@@ -32,9 +32,9 @@ ${mma.pair_rows_text()}
 
 ${mma.add_text()}
 @ end
-@ if dims.rope > 0 then
+@ if rotates then
 
-${rope.text(tile.rope.style, dims.rope)}
+${include("frag/rope.tpl", {style = tile.rope.style, dtype = plan.dtype})}
 @ end
 
 ${args.kernel_struct(plan.args)}
@@ -54,7 +54,7 @@ ${emit.signature(plan)}
     ${include("frag/stationary_first_rows.tpl", {tile = tile, x = "q_nope"})}
 @ if dims.rope > 0 then
 
-    ${include("frag/absorb_rope.tpl", {map = tile.rope, latent = dims.latent, rotates = rotates, threads = tile.threads})}
+    ${include("frag/absorb_rope.tpl", {map = tile.rope, dims = dims, threads = tile.threads})}
 @ end
 
     // Fragments of W: neighbours in k side by side.

@@ -31,7 +31,8 @@ ${include("frag/memory.tpl", {want = {load_stream = true, store = true}})}
 ${args.kernel_struct(plan.args)}
 
 // The sequence that owns output row `row`: the last b with cu_seqlens[b] <= row.
-static __device__ __forceinline__ mla_i32 sequence_of(const ${plan.args.struct} &a, mla_i32 row)
+static __device__ __forceinline__ mla_i32
+sequence_of(const ${plan.args.struct} &a, mla_i32 row)
 {
     mla_i32 low = 0;
     mla_i32 high = a.batch;
@@ -46,7 +47,8 @@ static __device__ __forceinline__ mla_i32 sequence_of(const ${plan.args.struct} 
 }
 
 // The slot of output row `row` by the page table; negative where the page id is.
-static __device__ __forceinline__ mla_i64 slot_of(const ${plan.args.struct} &a, mla_i32 row)
+static __device__ __forceinline__ mla_i64
+slot_of(const ${plan.args.struct} &a, mla_i32 row)
 {
     const mla_i32 b = sequence_of(a, row);
     mla_i64 position = row - a.cu_seqlens[b];

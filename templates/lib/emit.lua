@@ -129,14 +129,15 @@ function M.mod(x, n)
     return n == 1 and "0u" or string.format("%s %% %du", x, n)
 end
 
--- Terms joined by an operator, broken before it at WIDTH, continued at `indent`.
+-- Terms joined by an operator, broken before it at WIDTH (two columns are left for a
+-- closing bracket), continued at `indent`.
 function M.join(first, terms, operator, indent)
     local text = first .. table.concat(terms, " " .. operator .. "\1")
     text = string.gsub(text, " " .. operator .. "\1", "\1" .. operator .. " ")
     local lines = {}
     local line
     for word in string.gmatch(text, "[^\1]+") do
-        if line and #line + 1 + #word > M.WIDTH - indent then
+        if line and #line + 3 + #word > M.WIDTH - indent then
             lines[#lines + 1] = line
             line = string.rep(" ", indent) .. word
         else
@@ -158,8 +159,12 @@ function M.signature(plan)
     if plan.launch.min_ctas > 1 then
         bounds = string.format("%s, %d", bounds, plan.launch.min_ctas)
     end
-    return string.format("extern \"C\" __global__ void __launch_bounds__(%s)\n%s(const %s a)",
-        bounds, plan.symbol, plan.args.struct)
+    local first = "extern \"C\" __global__ void __launch_bounds__(" .. bounds .. ")\n"
+    local call = string.format("%s(const %s a)", plan.symbol, plan.args.struct)
+    if #call > M.WIDTH then
+        call = string.format("%s(\n    const %s a)", plan.symbol, plan.args.struct)
+    end
+    return first .. call
 end
 
 return M

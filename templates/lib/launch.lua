@@ -83,7 +83,7 @@ function M.count_checks(plan)
     local out = {}
     for _, f in ipairs(plan.args.fields) do
         if f.flag then
-            out[#out + 1] = string.format("a->%s != 0 && a->%s != 1", f.name, f.name)
+            out[#out + 1] = string.format("(a->%s & ~1) != 0", f.name)
         elseif f.type == "i32" then
             out[#out + 1] = string.format("a->%s < 0", f.name)
         end

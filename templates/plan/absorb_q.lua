@@ -16,7 +16,6 @@
 local args = use("lib/args")
 local base = use("lib/plan")
 local costs = use("lib/cost")
-local rope = use("frag/rope")
 local stationary = use("plan/stationary")
 local symbol = use("lib/symbol")
 
@@ -34,7 +33,7 @@ local function rope_fields(spec)
 end
 
 local function angle_fields(spec)
-    if spec.qk_rope_head_dim == 0 or not rope.rotates(spec.rope.style) then
+    if spec.qk_rope_head_dim == 0 or spec.rope.style == "none" then
         return {}
     end
     return {
@@ -78,7 +77,10 @@ local function rope_map(spec, tile)
     if spec.qk_rope_head_dim == 0 then
         return null
     end
-    local chunks = rope.chunks(spec.rope.style, spec.qk_rope_head_dim)
+    local chunks = spec.qk_rope_head_dim // base.VECTOR
+    if spec.rope.style == "neox" then
+        chunks = chunks // 2
+    end
     local lanes = math.min(chunks, tile.threads)
     return { style = spec.rope.style, chunks = chunks, lanes = lanes, tokens = tile.threads // lanes }
 end
@@ -101,7 +103,10 @@ function M.plans(spec, arch, heads)
     local c = costs.new()
     stationary.cost(c, tile, heads, arch)
     add_rope_cost(c, spec, tile.rope)
-    local struct = symbol.args_struct("absorb_q", { norope = spec.qk_rope_head_dim == 0 })
+    local struct = symbol.args_struct("absorb_q", {
+        norope = spec.qk_rope_head_dim == 0,
+        unrotated = spec.rope.style == "none",
+    })
     return {
         base.new(spec, arch, heads, "absorb_q", {
             args = args.layout(struct, fields(spec), spec.dtype),

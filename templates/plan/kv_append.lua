@@ -28,7 +28,8 @@ local symbol = use("lib/symbol")
 local M = {}
 
 local WARPS = 8
-local CHUNKS = 4      -- vectors of the latent per lane, aimed at
+local CHUNKS = 4 -- vectors of the latent per lane, aimed at
+local ROPE_CHUNKS = 2
 local LANES_MIN, LANES_MAX = 4, 16
 
 local function arguments(spec)
@@ -65,10 +66,11 @@ end
 local function tile(spec)
     local latent = spec.kv_lora_rank // plan.VECTOR
     local rope = spec.qk_rope_head_dim // plan.VECTOR
-    local lanes = plan.power_of_two(plan.ceil_div(latent, CHUNKS))
-    lanes = math.max(LANES_MIN, math.min(LANES_MAX, lanes))
     -- NeoX rotates a vector of the first half with one of the second.
     local rotations = spec.rope.style == "neox" and rope // 2 or rope
+    local lanes = plan.power_of_two(math.max(plan.ceil_div(latent, CHUNKS),
+        plan.ceil_div(rotations, ROPE_CHUNKS)))
+    lanes = math.max(LANES_MIN, math.min(LANES_MAX, lanes))
     return {
         lanes = lanes,
         chunks = plan.ceil_div(latent, lanes),

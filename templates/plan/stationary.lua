@@ -37,10 +37,12 @@ local M = {}
 local UNIT = 16           -- k and n of one MMA
 local TOKENS_PER_MMA = 8
 local WARP = 32
+local PARTITIONS = 4      -- of an SM, each with a quarter of the registers
+local RESERVED_SMEM = 1024
 local MAX_UNITS = 8       -- longest k slice of a warp: 128
 local MAX_WARPS_K = 8     -- 8 slices cover kv_lora_rank 1024
 local MAX_REGS = 240      -- of 255: the estimate is not the compiler
-local OTHER_REGS = 40     -- addresses, counters, RoPE's temporaries
+local OTHER_REGS = 44     -- addresses, counters, RoPE's temporaries
 local MAX_STATIC_SMEM = 48 * 1024
 local CHUNK_TOKENS = 64   -- fewest tokens for which W is worth another read of L2
 local WARP_TILE_BYTES = 16384
@@ -95,13 +97,17 @@ function M.step_offset(tile, step)
     return step.width == 16 and tile.k32 > 0 and text .. " - 8 * q" or text
 end
 
--- The MMAs of a step: { s, half } with s from 0; `half` 0 or 1 says which words of
--- the lane's loads.  A k32 step is two of them.
+-- The k16 pieces in order, two to a k32 step: { s, half, width, at, lane }: step
+-- (from 0) and half of the lane's load of `width` bytes; the lane's four k are
+-- at + lane q .. + 3.
 function M.products(tile)
     local list = {}
     for s, step in ipairs(M.steps(tile)) do
         for half = 0, step.width // 16 - 1 do
-            list[#list + 1] = { s = s - 1, half = half, width = step.width // 2 }
+            list[#list + 1] = {
+                s = s - 1, half = half, width = step.width // 2,
+                at = step.at + 4 * half, lane = step.width // 4,
+            }
         end
     end
     return list
@@ -133,14 +139,17 @@ local function exchange(tile, token_tiles)
     }
 end
 
--- CTAs that fit on one SM.
+-- CTAs that fit on one SM.  A warp lives in one of the SM's four partitions and takes
+-- its registers there, in units of 8 per thread: with 170 to 255 registers that is two
+-- warps per partition, not the 10 per SM that dividing the whole file would promise.
 local function resident(arch, threads, regs, smem)
-    local regs_cta = threads * (base.ceil_div(regs, 8) * 8)
-    local fit = math.min(arch.regs_sm // regs_cta, arch.threads_sm // threads, arch.ctas_sm)
+    local per_thread = base.ceil_div(regs, 8) * 8
+    local warps = PARTITIONS * (arch.regs_sm // PARTITIONS // (WARP * per_thread))
+    local fit = math.min(warps * WARP, arch.threads_sm) // threads
     if smem > 0 then
-        fit = math.min(fit, arch.smem_sm // (smem + 1024))
+        fit = math.min(fit, arch.smem_sm // (smem + RESERVED_SMEM))
     end
-    return fit
+    return math.min(fit, arch.ctas_sm)
 end
 
 -- Many heads: 16 KiB of W per warp.  Few heads: a quarter of that, so that four
@@ -238,8 +247,14 @@ function M.jobs(tile)
     }
 end
 
--- The helpers of frag/ldg that the text of a tile calls, besides the 16-byte ones of
--- frag/memory.tpl.
+-- The 16-byte accesses (frag/memory.tpl) that the text of a tile calls; `rope`: the
+-- rotary columns' too.
+function M.vectors(tile, rope)
+    local direct = tile.warps_k == 1 and tile.mtw == 4
+    return { load = tile.k32 > 0 or rope, store = direct or rope }
+end
+
+-- The helpers of frag/ldg that the text of a tile calls,.
 function M.accesses(tile)
     local names = {}
     for _, step in ipairs(M.steps(tile)) do
@@ -293,9 +308,9 @@ function M.cost(c, tile, heads, arch)
     c.add("tile", "warp: %d columns x %s%d of k; CTA: %d x %d warps; step: %d tokens",
         tile.columns, tile.spare > 0 and "up to " or "", slice, tile.warps_n, tile.warps_k,
         tile.step)
-    c.add("weights", "%s in flight per lane, W[%s], used where they land",
-        costs.plural(M.weight_loads(tile), "load"), tile.layout == "kn" and "k][n" or "n][k")
-    c.add("mma", "%s per warp and step", costs.plural(M.mmas(tile), "m16n8k16"))
+    c.add("weights", "%s per lane in flight, from W[%s]", costs.plural(M.weight_loads(tile), "load"),
+        tile.layout == "kn" and "k][n" or "n][k")
+    c.add("mma", "%d x m16n8k16 per warp and step", M.mmas(tile))
     if tile.exchange.bytes > 0 then
         c.add("smem", "%s B: partial sums, 2 buffers x %d warps x %s B",
             costs.grouped(tile.exchange.bytes), tile.warps_k * tile.warps_n,

@@ -60,7 +60,8 @@ void vg_counts_add(struct vg_counts *into, const struct vg_counts *c)
 /* Makes room for one more page, or drops the oldest. */
 static struct page *new_page(void)
 {
-    if (book.count == book.room && book.room < MAX_LAUNCHES) {
+    if (book.count == book.room && book.room < MAX_LAUNCHES &&
+        book.first == 0) {
         size_t room = book.room ? 2 * book.room : 64;
         void *p = realloc(book.page, room * sizeof *book.page);
 

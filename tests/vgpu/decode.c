@@ -15,8 +15,9 @@
 #include <stdlib.h>
 
 static const struct vg_opcode *const tables[] = {
-    vg_ops_int,  vg_ops_float, vg_ops_half,  vg_ops_cvt, vg_ops_move,
-    vg_ops_flow, vg_ops_mem,   vg_ops_async, vg_ops_mma,
+    vg_ops_int,  vg_ops_bits, vg_ops_float, vg_ops_double,  vg_ops_special,
+    vg_ops_half, vg_ops_pred, vg_ops_cvt,   vg_ops_move,    vg_ops_flow,
+    vg_ops_warp, vg_ops_mem,  vg_ops_async, vg_ops_barrier, vg_ops_mma,
 };
 
 bool vg_grow(void *array, int *cap, int n, size_t size)

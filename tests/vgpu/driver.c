@@ -4,6 +4,8 @@
  * texts, and the way from a name to an entry point.
  */
 #include "driver.h"
+#include "checks.h"
+#include "counters.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -46,7 +48,7 @@ const char *vgpu_report(void)
 {
     struct vg_guard guard __attribute__((cleanup(vg_drv_unlock))) =
         vg_drv_lock();
-    return vg_driver.report ? vg_driver.report : "";
+    return guard.is_locked && vg_driver.report ? vg_driver.report : "";
 }
 
 static const struct {
@@ -84,6 +86,18 @@ CUresult cuGetErrorString(CUresult error, const char **text)
         return CUDA_ERROR_INVALID_VALUE;
     *text = i < 0 ? NULL : error_table[i].text;
     return i < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+/* --- counters: the book is counters.c's ------------------------------------- */
+
+char *vgpu_counters_json(void)
+{
+    return vg_counters_json();
+}
+
+void vgpu_counters_reset(void)
+{
+    vg_counters_reset();
 }
 
 /* --- environment ------------------------------------------------------------ */
@@ -266,7 +280,7 @@ static const struct {
 enum { SYMBOL_FOUND = 0, SYMBOL_UNKNOWN = 1, SYMBOL_TOO_NEW = 2 };
 
 /* The newest version of `name` that is not newer than `version`. */
-void *vg_drv_symbol(const char *name, int version, int *status)
+static void *find_symbol(const char *name, int version, int *status)
 {
     int best = -1;
     *status = SYMBOL_UNKNOWN;
@@ -295,7 +309,7 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **fn, int version,
     int found;
     if (!symbol || !fn || flags > 2)
         return CUDA_ERROR_INVALID_VALUE;
-    *fn = vg_drv_symbol(symbol, version, &found);
+    *fn = find_symbol(symbol, version, &found);
     if (status)
         *status = found;
     return *fn || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;

@@ -5,7 +5,8 @@
  *   driver.c          environment, handles, the lock, errors, entry points
  *   driver_profile.c  device profiles and device queries
  *   driver_context.c  contexts and the thread's stack of them
- *   driver_module.c   modules, functions, occupancy
+ *   driver_module.c   modules: PTX in, kernels and variables out
+ *   driver_function.c kernel attributes, occupancy
  *   driver_launch.c   launches
  *   driver_memory.c   allocations, copies, fills
  *   driver_stream.c   streams, events
@@ -90,8 +91,9 @@ struct vg_event {
     unsigned flags;
     bool is_recorded;
     double time_ms;
-    struct vg_capture *capture;   /* last recorded while capturing */
-    struct vg_stream *stream;     /* ... in this stream, */
+    uint64_t capture;             /* id of the capture that last recorded
+                                     it, which may have ended; else 0 */
+    CUstream stream;              /* ... in this stream, */
     uint64_t op;                  /* behind this operation of it */
 };
 
@@ -181,9 +183,6 @@ CUresult vg_drv_error(CUresult error, const char *fmt, ...)
 CUresult vg_drv_current(struct vg_context **ctx);
 CUresult vg_drv_check_device(CUdevice device);
 
-/* Calls fn(row, arg) for each function of VG_API until it returns true. */
-void *vg_drv_symbol(const char *name, int version, int *status);
-
 /* --- handles --------------------------------------------------------------- */
 
 /* A new handle for object, or NULL when out of memory. */
@@ -221,6 +220,8 @@ CUresult vg_drv_run_launch(struct vg_context *ctx, const struct vg_work *w);
 CUresult vg_drv_run_copy(const struct vg_work *w);
 CUresult vg_drv_run_fill(const struct vg_work *w);
 void vg_drv_work_free(struct vg_work *work);
+/* Bytes of a launch's parameters. */
+size_t vg_drv_params_bytes(const struct vg_work *w);
 
 /* Refuses a call that would disturb a capture (CUDA Driver API, stream
  * capture): allocation and synchronisation while one is running. */
@@ -232,7 +233,6 @@ CUresult vg_drv_capture_wait(struct vg_stream *s, struct vg_event *e);
 void vg_drv_capture_record(struct vg_stream *s, struct vg_event *e);
 /* Makes EndCapture fail and returns error. */
 CUresult vg_drv_capture_break(struct vg_stream *s, CUresult error);
-bool vg_drv_capture_is_broken(const struct vg_stream *s);
 
 /* Destructors, also called for what a dying context leaves behind. */
 void vg_drv_module_destroy(struct vg_module *m);
@@ -240,6 +240,7 @@ void vg_drv_stream_destroy(struct vg_stream *s);
 void vg_drv_graph_destroy(struct vg_graph *g);
 void vg_drv_memory_release(struct vg_context *owner);
 /* Allocates device memory owned by ctx; flags of mem.h. */
+void vg_drv_free(CUdeviceptr at);
 CUresult vg_drv_alloc(struct vg_context *ctx, uint64_t bytes, unsigned flags,
                       const char *name, CUdeviceptr *at);
 

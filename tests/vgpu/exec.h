@@ -383,8 +383,10 @@ struct vg_opcode {
     enum vg_class cls;
     uint32_t arg;           /* copied to out->arg before decode */
 };
-extern const struct vg_opcode vg_ops_int[], vg_ops_float[], vg_ops_half[],
-    vg_ops_cvt[], vg_ops_move[], vg_ops_flow[],   /* executor */
+extern const struct vg_opcode vg_ops_int[], vg_ops_bits[], vg_ops_float[],
+    vg_ops_double[], vg_ops_special[], vg_ops_half[],
+    vg_ops_pred[], vg_ops_cvt[], vg_ops_move[], vg_ops_flow[],
+    vg_ops_warp[], vg_ops_barrier[],              /* executor */
     vg_ops_mem[], vg_ops_async[], vg_ops_mma[];   /* mem side; end: name NULL */
 
 struct vg_dec {

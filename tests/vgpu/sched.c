@@ -13,7 +13,7 @@
  * Most time is spent in `straight`: a run of instructions that cannot jump
  * or wait, known since load time, executed without looking at groups.
  */
-#include "sched.h"
+#include "warp.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ bool vg_converged(struct vg_warp *w, uint32_t need)
         return true;
     g->state = VG_WAIT_LANES;
     g->need = need;
-    w->next = VG_MOVED;
+    w->next = VG_RETRY;
     return false;
 }
 
@@ -259,7 +259,8 @@ static void finish(struct vg_warp *w)
         vg_move(w, w->cur, g->mask, g->pc + 1);
         break;
     case VG_RETRY:
-        g->state = VG_WAIT_POLL;
+        if (g->state == VG_READY)
+            g->state = VG_WAIT_POLL;
         break;
     case VG_MOVED:
         break;
@@ -324,7 +325,7 @@ static uint64_t run_group(struct vg_warp *w, uint64_t budget)
         }
         g->pc = pc;
         control(w, i, m);
-        if (w->next == VG_RETRY || w->group[w->cur].state == VG_WAIT_LANES)
+        if (w->next == VG_RETRY)
             return done;
         count(w, pc, 1, mask);
         return done + 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * yaml.h: text to a tree of nodes that know where they stand.
+ * yaml_doc.h: text to a tree of nodes that know where they stand.
  *
  * libyaml parses; this module builds a tree whose scalars are still text.
  * Nothing is guessed here: whether `10.0`, `no` or `1e4` is a number, a word
@@ -11,8 +11,8 @@
  * documents, keys that are no scalars, nesting beyond MLAGEN_YAML_DEPTH,
  * more than MLAGEN_YAML_NODES nodes, text that is not UTF-8, and NUL.
  */
-#ifndef MLAGEN_YAML_H
-#define MLAGEN_YAML_H
+#ifndef MLAGEN_YAML_DOC_H
+#define MLAGEN_YAML_DOC_H
 
 #include <jansson.h>
 

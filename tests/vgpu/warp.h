@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sched.h: what the parts of the running executor know of each other:
+ * warp.h: what the parts of the running executor know of each other:
  *   launch.c   grids to sets of CTAs to host threads
  *   sched.c    one warp: groups of lanes, divergence, reconvergence
  *   barrier.c  bar, barrier, barrier.cluster
  *   report.c   faults and deadlock reports
  */
-#ifndef VGPU_SCHED_H
-#define VGPU_SCHED_H
+#ifndef VGPU_WARP_H
+#define VGPU_WARP_H
 
 #include "lower.h"
 

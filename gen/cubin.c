@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cubin.c: the fourth stage: each source becomes a cubin, or the cubin of an
+ * earlier run is taken over.
+ *
+ * A cubin fits when the manifest says that it was made from this source, with
+ * these options, by this compiler, and when the file on the disk still has the
+ * recorded hash; dates mean nothing.  The rest is compiled by a few threads
+ * over one queue, each kernel with diagnostics of its own, which are put
+ * together in the kernels' order at the end: the messages of a failing build
+ * do not depend on which thread was faster.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "alloc.h"
+#include "context.h"
+#include "folder_io.h"
+#include "manifest.h"
+#include "nvrtc.h"
+
+enum { MAX_THREADS = 256 };
+
+struct job {
+    const json_t *plan;
+    const struct mlagen_output *source;
+    char shown[PATH_MAX]; /* the source as messages name it */
+    struct mlagen_arch arch;
+    struct mlagen_compiled made;
+    struct mlagen_diags diags;
+    enum mlagen_status status;
+};
+
+struct queue {
+    const struct mlagen_nvrtc *nvrtc;
+    struct job *jobs;
+    size_t count, next, done;
+    const char *last; /* symbol of the kernel done last */
+    pthread_mutex_t lock;
+    pthread_cond_t progress;
+};
+
+/* --- taking over ---------------------------------------------------------- */
+
+static const json_t *find_build(const json_t *manifest, const char *symbol)
+{
+    size_t i;
+    json_t *kernel;
+
+    json_array_foreach(json_object_get(manifest, "kernels"), i, kernel)
+        if (strcmp(mlagen_json_text(kernel, "symbol"), symbol) == 0)
+            return json_object_get(kernel, "build");
+    return NULL;
+}
+
+/* True when `code` is among the plan's exceptions, allow = {{code, reason}}. */
+static bool allowed(const json_t *plan, const char *code)
+{
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(json_object_get(plan, "allow"), i, item)
+        if (strcmp(mlagen_json_text(item, "code"), code) == 0)
+            return true;
+    return false;
+}
+
+static bool findings_allowed(const json_t *plan, const json_t *build)
+{
+    size_t i;
+    json_t *code;
+
+    json_array_foreach(json_object_get(build, "findings"), i, code) {
+        const char *text = json_string_value(code);
+
+        if (!text || (!allowed(plan, text) && strcmp(text, "compiler") != 0))
+            return false;
+    }
+    return true;
+}
+
+static json_t *options_of(const json_t *plan)
+{
+    const char *options[MLAGEN_NVRTC_OPTIONS];
+    char option[64];
+    struct mlagen_arch arch;
+    json_t *list = json_array();
+    size_t count;
+
+    mlagen_arch_parse(mlagen_json_text(plan, "arch"), &arch);
+    count = mlagen_nvrtc_options(arch, option, options);
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_string(options[i]));
+    return list;
+}
+
+/* Whether a recorded build is of this source, by these means.  `compiler` NULL:
+ * whichever it was. */
+static bool build_fits(const json_t *plan, const json_t *build,
+                       const struct mlagen_output *source,
+                       const char *compiler)
+{
+    json_t *options = options_of(plan);
+    bool fits =
+        strcmp(mlagen_json_text(build, "source_sha256"), source->sha256) ==
+            0 &&
+        json_equal(json_object_get(build, "options"), options) &&
+        (!compiler ||
+         strcmp(mlagen_json_text(build, "compiler"), compiler) == 0) &&
+        findings_allowed(plan, build);
+
+    json_decref(options);
+    return fits;
+}
+
+/* Takes over the cubin of one plan.  *taken stays false when there is none
+ * that fits. */
+static enum mlagen_status
+take_over(struct mlagen *g, const struct mlagen_folder *f, const json_t *plan,
+          const char *compiler, bool *taken, struct mlagen_diags *d)
+{
+    const char *symbol = mlagen_json_text(plan, "symbol");
+    const char *source = mlagen_json_text(plan, "source");
+    const json_t *build = find_build(f->manifest, symbol);
+    struct mlagen_buf data = {0};
+    char hex[MLAGEN_HASH_HEX];
+    enum mlagen_status status;
+    const char *path;
+    bool found;
+
+    *taken = false;
+    if (!build || !build_fits(plan, build,
+                              mlagen_outputs_find(&g->texts, source), compiler))
+        return MLAGEN_OK;
+    path = mlagen_json_text(build, "cubin");
+    status = mlagen_folder_read(f, path, &data, &found, d);
+    if (status == MLAGEN_OK && found) {
+        mlagen_sha256(mlagen_buf_text(&data), data.len, hex);
+        *taken = strcmp(hex, mlagen_json_text(build, "cubin_sha256")) == 0;
+    }
+    if (*taken)
+        status = mlagen_outputs_add(&g->cubins, path, mlagen_buf_text(&data),
+                                    data.len, d);
+    if (*taken && status == MLAGEN_OK &&
+        json_object_set(g->builds, symbol, (json_t *)build))
+        status = mlagen_no_memory(d);
+    mlagen_buf_free(&data);
+    return status;
+}
+
+/* --- compiling ------------------------------------------------------------ */
+
+/* Every remark of ptxas that the plan does not list is an error.  A warning of
+ * the front end is shown and no more: another version may have new ones. */
+static void judge_findings(struct job *job)
+{
+    const char *symbol = mlagen_json_text(job->plan, "symbol");
+    struct mlagen_where where = {job->shown, 0, 0};
+
+    for (size_t i = 0; i < job->made.report.finding_count; i++) {
+        const struct mlagen_finding *f = &job->made.report.findings[i];
+
+        if (allowed(job->plan, f->code))
+            continue;
+        if (strcmp(f->code, "compiler") == 0) {
+            mlagen_diag(&job->diags, MLAGEN_WARNING, where, "%s", f->text);
+            continue;
+        }
+        mlagen_diag(&job->diags, MLAGEN_ERROR, where,
+                    "%s: [%s] %s (not allowed by the plan)", symbol, f->code,
+                    f->text);
+        job->status = MLAGEN_CUDA;
+    }
+}
+
+static void run_job(const struct mlagen_nvrtc *nvrtc, struct job *job)
+{
+    job->status = mlagen_nvrtc_compile(
+        nvrtc, job->source->data, job->source->path, job->shown, job->arch,
+        &job->made, &job->diags);
+    if (job->status == MLAGEN_OK)
+        judge_findings(job);
+}
+
+static void *work(void *user)
+{
+    struct queue *q = user;
+
+    pthread_mutex_lock(&q->lock);
+    while (q->next < q->count) {
+        struct job *job = &q->jobs[q->next++];
+
+        pthread_mutex_unlock(&q->lock);
+        run_job(q->nvrtc, job);
+        pthread_mutex_lock(&q->lock);
+        q->done++;
+        q->last = mlagen_json_text(job->plan, "symbol");
+        pthread_cond_signal(&q->progress);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+static size_t thread_count(const struct mlagen *g, size_t jobs)
+{
+    size_t n = g->options.jobs;
+    cpu_set_t cpus;
+
+    if (n == 0)
+        n = sched_getaffinity(0, sizeof cpus, &cpus) == 0
+                ? (size_t)CPU_COUNT(&cpus)
+                : 1;
+    if (n > MAX_THREADS)
+        n = MAX_THREADS;
+    return n < jobs ? n : jobs;
+}
+
+/* Tells the caller's progress function of every kernel, from this thread. */
+static void watch(const struct mlagen *g, struct queue *q)
+{
+    size_t told = 0;
+
+    pthread_mutex_lock(&q->lock);
+    while (told < q->count) {
+        const char *last;
+        size_t done;
+
+        while (q->done == told)
+            pthread_cond_wait(&q->progress, &q->lock);
+        told = done = q->done;
+        last = q->last;
+        pthread_mutex_unlock(&q->lock);
+        if (g->options.progress)
+            g->options.progress(g->options.progress_user, done, q->count,
+                                last);
+        pthread_mutex_lock(&q->lock);
+    }
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* Runs the queue.  Without a single thread to be had, this one does it. */
+static void run_queue(const struct mlagen *g, struct queue *q)
+{
+    pthread_t threads[MAX_THREADS];
+    size_t wanted = thread_count(g, q->count), started = 0;
+
+    while (started < wanted &&
+           pthread_create(&threads[started], NULL, work, q) == 0)
+        started++;
+    if (started == 0)
+        work(q);
+    watch(g, q);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* --- recording ------------------------------------------------------------ */
+
+static json_t *finding_codes(const struct mlagen_ptxas *report)
+{
+    json_t *codes = json_array();
+
+    for (size_t i = 0; i < report->finding_count; i++)
+        json_array_append_new(codes, json_string(report->findings[i].code));
+    return codes;
+}
+
+/* What the manifest keeps of one compilation. */
+static json_t *describe_build(const struct job *job, const char *compiler,
+                              const struct mlagen_output *cubin)
+{
+    const struct mlagen_ptxas *r = &job->made.report;
+
+    return json_pack(
+        "{s:s,s:s,s:I,s:s,s:o,s:o,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "cubin",
+        cubin->path, "cubin_sha256", cubin->sha256, "cubin_bytes",
+        (json_int_t)cubin->size, "compiler", compiler, "options",
+        options_of(job->plan), "findings", finding_codes(r), "source_sha256",
+        job->source->sha256, "registers", (json_int_t)r->registers, "barriers",
+        (json_int_t)r->barriers, "stack", (json_int_t)r->stack, "spill_stores",
+        (json_int_t)r->spill_stores, "spill_loads", (json_int_t)r->spill_loads,
+        "smem_static", (json_int_t)r->smem_static);
+}
+
+static enum mlagen_status keep_job(struct mlagen *g, const struct job *job,
+                                   const char *compiler,
+                                   struct mlagen_diags *d)
+{
+    char *path = mlagen_cubin_path(job->plan);
+    enum mlagen_status status = MLAGEN_INTERNAL;
+
+    if (!path)
+        return mlagen_no_memory(d);
+    status = mlagen_outputs_add(&g->cubins, path, job->made.cubin,
+                                job->made.size, d);
+    if (status == MLAGEN_OK &&
+        json_object_set_new(
+            g->builds, mlagen_json_text(job->plan, "symbol"),
+            describe_build(job, compiler,
+                           mlagen_outputs_find(&g->cubins, path))))
+        status = mlagen_no_memory(d);
+    mlagen_free(path);
+    return status;
+}
+
+/* Moves what one kernel had to say to the caller's list. */
+static void forward_diags(const struct job *job, struct mlagen_diags *d)
+{
+    for (size_t i = 0; i < job->diags.count; i++)
+        mlagen_diag(d, job->diags.items[i].severity, job->diags.items[i].where,
+                    "%s", job->diags.items[i].message);
+    d->lost |= job->diags.lost;
+}
+
+/* What the kernels with this outcome had to say, in their order. */
+static void forward_all(const struct queue *q, bool failed,
+                        struct mlagen_diags *d)
+{
+    for (size_t i = 0; i < q->count; i++)
+        if ((q->jobs[i].status != MLAGEN_OK) == failed)
+            forward_diags(&q->jobs[i], d);
+}
+
+/* Failures are told first, so that the first line names what went wrong. */
+static enum mlagen_status collect(struct mlagen *g, const struct queue *q,
+                                  struct mlagen_report *report,
+                                  struct mlagen_diags *d)
+{
+    const char *compiler = mlagen_nvrtc_compiler(q->nvrtc);
+    enum mlagen_status status = MLAGEN_OK;
+
+    forward_all(q, true, d);
+    forward_all(q, false, d);
+    for (size_t i = 0; i < q->count; i++) {
+        const struct job *job = &q->jobs[i];
+        enum mlagen_status one = job->status;
+
+        if (one == MLAGEN_OK)
+            one = keep_job(g, job, compiler, d);
+        report->compiled += one == MLAGEN_OK;
+        report->failed += one != MLAGEN_OK;
+        if (status == MLAGEN_OK)
+            status = one;
+    }
+    return status;
+}
+
+static enum mlagen_status fill_job(const struct mlagen *g,
+                                   const struct mlagen_folder *f,
+                                   const json_t *plan, struct job *job,
+                                   struct mlagen_diags *d)
+{
+    const char *source = mlagen_json_text(plan, "source");
+
+    job->plan = plan;
+    job->source = mlagen_outputs_find(&g->texts, source);
+    mlagen_arch_parse(mlagen_json_text(plan, "arch"), &job->arch);
+    return mlagen_join(f->path, source, job->shown, d);
+}
+
+static enum mlagen_status compile_jobs(struct mlagen *g, struct queue *q,
+                                       struct mlagen_report *report,
+                                       struct mlagen_diags *d)
+{
+    enum mlagen_status status;
+
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->progress, NULL);
+    run_queue(g, q);
+    status = collect(g, q, report, d);
+    pthread_cond_destroy(&q->progress);
+    pthread_mutex_destroy(&q->lock);
+    for (size_t i = 0; i < q->count; i++) {
+        mlagen_compiled_free(&q->jobs[i].made);
+        mlagen_diags_free(&q->jobs[i].diags);
+    }
+    return status;
+}
+
+/* --- the stage ------------------------------------------------------------ */
+
+/* Takes over what fits and queues the rest. */
+static enum mlagen_status sort_plans(struct mlagen *g,
+                                     const struct mlagen_folder *f,
+                                     const struct mlagen_nvrtc *nvrtc,
+                                     struct queue *q,
+                                     struct mlagen_report *report,
+                                     struct mlagen_diags *d)
+{
+    const char *compiler = nvrtc ? mlagen_nvrtc_compiler(nvrtc) : NULL;
+    enum mlagen_status status = MLAGEN_OK;
+    size_t i;
+    json_t *plan;
+
+    json_array_foreach(g->plans, i, plan) {
+        bool taken = false;
+
+        if (status == MLAGEN_OK)
+            status = take_over(g, f, plan, compiler, &taken, d);
+        if (status != MLAGEN_OK)
+            break;
+        report->reused += taken;
+        if (!taken)
+            status = fill_job(g, f, plan, &q->jobs[q->count++], d);
+    }
+    return status;
+}
+
+/* With MLAGEN_WRITE_NOTHING the kernels that would be compiled are changes. */
+static enum mlagen_status list_jobs(const struct mlagen_folder *f,
+                                    const struct queue *q,
+                                    struct mlagen_report *report,
+                                    struct mlagen_diags *d)
+{
+    enum mlagen_status status = MLAGEN_OK;
+
+    for (size_t i = 0; i < q->count && status == MLAGEN_OK; i++) {
+        char *path = mlagen_cubin_path(q->jobs[i].plan);
+
+        status = path ? mlagen_change_add(
+                            &report->changes,
+                            json_object_get(f->known, path) ? "change" : "add",
+                            path, d)
+                      : mlagen_no_memory(d);
+        mlagen_free(path);
+    }
+    return status;
+}
+
+enum mlagen_status mlagen_cubins(struct mlagen *g,
+                                 const struct mlagen_folder *f, unsigned flags,
+                                 struct mlagen_report *report,
+                                 struct mlagen_diags *d)
+{
+    size_t plans = json_array_size(g->plans);
+    struct queue q = {.jobs = mlagen_calloc(plans, sizeof *q.jobs)};
+    struct mlagen_nvrtc *nvrtc = NULL;
+    bool compile = flags & MLAGEN_WRITE_CUBINS;
+    enum mlagen_status status = MLAGEN_OK;
+
+    mlagen_outputs_free(&g->cubins);
+    json_decref(g->builds);
+    g->builds = json_object();
+    report->kernels = plans;
+    if (!q.jobs || !g->builds)
+        status = mlagen_no_memory(d);
+    if (status == MLAGEN_OK && compile)
+        status = mlagen_nvrtc_open(g->options.nvrtc, &nvrtc, d);
+    if (status == MLAGEN_OK)
+        status = sort_plans(g, f, nvrtc, &q, report, d);
+    q.nvrtc = nvrtc;
+    if (status == MLAGEN_OK && compile && q.count > 0)
+        status = flags & MLAGEN_WRITE_NOTHING
+                     ? list_jobs(f, &q, report, d)
+                     : compile_jobs(g, &q, report, d);
+    mlagen_nvrtc_close(nvrtc);
+    mlagen_free(q.jobs);
+    return status;
+}

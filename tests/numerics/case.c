@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * case.c: what the builders and row oracles of all families share.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "case.h"
+
+/* Rows of the rotation table that a case makes: longer than any batch. */
+enum { TABLE_ROWS = 517 };
+
+struct num_case *num_case_make(const struct num_subject *s,
+                               const struct num_family *family,
+                               const struct num_shape *shape, uint64_t seed)
+{
+    struct num_case *c = num_alloc(sizeof(*c));
+    c->subject = s;
+    c->family = family;
+    c->shape = *shape;
+    c->tokens = shape->tokens;
+    c->rng.state = seed;
+    c->norm_eps = s->model->norm_eps;
+    num_add_int(c, "tokens", shape->tokens);
+    family->build(c);
+    return c;
+}
+
+void num_case_free(struct num_case *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; i < c->tensors; i++)
+        num_tensor_free(&c->tensor[i]);
+    free(c->weights);
+    free(c);
+}
+
+bool num_is(const struct num_case *c, enum num_flag flag)
+{
+    return (c->shape.flags & (unsigned)flag) != 0;
+}
+
+struct num_tensor *num_tensor_of(const struct num_case *c, const char *field)
+{
+    for (int i = 0; i < c->tensors; i++)
+        if (strcmp(c->tensor[i].field, field) == 0 ||
+            strcmp(c->tensor[i].alias, field) == 0)
+            return (struct num_tensor *)&c->tensor[i];
+    return NULL;
+}
+
+/* Declaring ------------------------------------------------------------- */
+
+static struct num_tensor *add(struct num_case *c, const char *field,
+                              enum num_elem elem, int64_t width)
+{
+    struct num_tensor *t;
+    mla_field_info info;
+
+    if (c->tensors == NUM_MAX_TENSORS || width > INT32_MAX)
+        abort();
+    t = &c->tensor[c->tensors++];
+    snprintf(t->field, sizeof(t->field), "%s", field);
+    t->elem = elem;
+    t->width = width;
+    t->token_axis = NUM_NO_AXIS;
+    t->align = 1;
+    t->input = true;
+    /* A field that the kernel lacks is reported when arguments are bound. */
+    if (num_field(c->subject, field, &info)) {
+        t->align = info.align;
+        t->output = info.access != MLA_IN;
+        t->input = info.access != MLA_OUT;
+    }
+    return t;
+}
+
+struct num_tensor *num_add_vector(struct num_case *c, const char *field,
+                                  enum num_elem elem, int64_t width)
+{
+    return add(c, field, elem, width);
+}
+
+static int64_t unit_of(const struct num_case *c, const char *stride_field)
+{
+    mla_field_info info;
+    return num_field(c->subject, stride_field, &info) ? info.multiple : 1;
+}
+
+struct num_tensor *num_add_rows(struct num_case *c, const char *field,
+                                const char *stride_field, enum num_elem elem,
+                                int64_t n, int64_t width,
+                                enum num_layout layout)
+{
+    struct num_tensor *t = add(c, field, elem, width);
+    t->axes = 1;
+    t->n[0] = n;
+    snprintf(t->stride_field[0], NUM_NAME, "%s", stride_field);
+    num_lay_out(t, layout, unit_of(c, stride_field), &c->rng);
+    return t;
+}
+
+struct num_tensor *num_add_grid(struct num_case *c, const char *field,
+                                const char *outer_stride,
+                                const char *inner_stride, enum num_elem elem,
+                                int64_t n0, int64_t n1, int64_t width,
+                                enum num_layout layout)
+{
+    struct num_tensor *t = add(c, field, elem, width);
+    t->axes = 2;
+    t->n[0] = n0;
+    t->n[1] = n1;
+    snprintf(t->stride_field[0], NUM_NAME, "%s", outer_stride);
+    snprintf(t->stride_field[1], NUM_NAME, "%s", inner_stride);
+    num_lay_out(t, layout, unit_of(c, outer_stride), &c->rng);
+    return t;
+}
+
+struct num_tensor *num_add_heads(struct num_case *c, const char *field,
+                                 enum num_elem elem, int64_t width,
+                                 enum num_layout layout)
+{
+    char outer[NUM_NAME], inner[NUM_NAME];
+    struct num_tensor *t;
+    snprintf(outer, sizeof(outer), "%s_token_stride", field);
+    snprintf(inner, sizeof(inner), "%s_head_stride", field);
+    t = num_add_grid(c, field, outer, inner, elem, c->tokens,
+                     c->subject->info.heads, width, layout);
+    t->token_axis = 0;
+    return t;
+}
+
+struct num_tensor *num_add_tokens(struct num_case *c, const char *field,
+                                  int64_t width, enum num_layout layout)
+{
+    char stride[NUM_NAME];
+    struct num_tensor *t;
+    snprintf(stride, sizeof(stride), "%s_stride", field);
+    t = num_add_rows(c, field, stride, c->subject->dtype, c->tokens, width,
+                     layout);
+    t->token_axis = 0;
+    return t;
+}
+
+void num_add_int(struct num_case *c, const char *name, int64_t value)
+{
+    if (c->ints == NUM_MAX_INTS)
+        abort();
+    c->integer[c->ints].name = name;
+    c->integer[c->ints++].value = value;
+}
+
+void num_add_null(struct num_case *c, const char *field)
+{
+    if (c->nulls == NUM_MAX_INTS)
+        abort();
+    c->null_field[c->nulls++] = field;
+}
+
+void num_seal_all(struct num_case *c)
+{
+    for (int i = 0; i < c->tensors; i++) {
+        if (c->tensor[i].rows == 0 && !c->tensor[i].sparse)
+            num_claim_all(&c->tensor[i]);
+        num_seal(&c->tensor[i]);
+    }
+}
+
+/* Rotation -------------------------------------------------------------- */
+
+/* Positions are unsorted, may repeat, and include both ends of the table.
+ * Only the rows that are used are live. */
+static int64_t position_of(const struct num_case *c, int64_t token)
+{
+    struct num_rng rng = {c->shape.tokens * 77 + token};
+    if (token == 0)
+        return TABLE_ROWS - 1;
+    return token == 1 ? 0 : num_below(&rng, TABLE_ROWS);
+}
+
+void num_add_angles(struct num_case *c)
+{
+    int dim = c->subject->model->rope.dim;
+    struct num_tensor *t;
+
+    if (!num_has(c->subject, "cos_sin"))
+        return;
+    t = num_add_rows(c, "cos_sin", "cos_sin_stride", NUM_F32, TABLE_ROWS, dim,
+                     c->shape.in);
+    for (int64_t i = 0; i < c->tokens; i++)
+        num_claim(t, position_of(c, i), 0);
+    if (c->tokens == 0)
+        num_claim(t, 0, 0);
+    t = num_add_vector(c, "positions", NUM_I64, c->tokens);
+    t->token_axis = NUM_ROW_AXIS;
+}
+
+void num_fill_angles(struct num_case *c)
+{
+    struct num_tensor *table = num_tensor_of(c, "cos_sin");
+    struct num_tensor *positions = num_tensor_of(c, "positions");
+    const struct oracle_rope *rope = &c->subject->model->rope;
+    double row[2 * NUM_MAX_PAIRS];
+
+    if (!table)
+        return;
+    for (int64_t r = 0; r < table->rows; r++) {
+        int64_t position = table->row[r].index[0];
+        /* longrope has two tables; odd batches use the second */
+        oracle_rope_row(rope, (double)position, c->shape.tokens & 1, row);
+        for (int k = 0; k < rope->dim; k++)
+            num_set(table, position, 0, k, row[k]);
+    }
+    for (int64_t i = 0; i < c->tokens; i++)
+        num_set(positions, 0, 0, i, (double)position_of(c, i));
+}
+
+/* Expecting ------------------------------------------------------------- */
+
+void num_expect_bits(struct num_expect *e, int64_t column,
+                     enum num_elem elem, uint64_t bits)
+{
+    unsigned char raw[8];
+    num_set_bits(elem, raw, bits);
+    e->exact[column] = true;
+    e->bits[column] = bits;
+    e->value[column] = num_decode(elem, raw);
+    e->tolerance[column] = 0;
+}
+
+void num_expect_value(struct num_expect *e, int64_t column,
+                      enum num_elem elem, double value, double allowance)
+{
+    e->exact[column] = false;
+    e->value[column] = value;
+    e->tolerance[column] = num_half_ulp(elem) * fabs(value) +
+                           num_half_tiny(elem) + allowance;
+}
+
+/* Four roundings in single precision stand between the inputs and the sum. */
+void num_expect_rope(const struct num_case *c, struct num_expect *e,
+                     int64_t column, const struct num_tensor *x, int64_t token,
+                     int64_t i1)
+{
+    const struct oracle_rope *rope = &c->subject->model->rope;
+    const struct num_tensor *table = num_tensor_of(c, "cos_sin");
+    double in[2 * NUM_MAX_PAIRS], out[2 * NUM_MAX_PAIRS];
+    double size[2 * NUM_MAX_PAIRS], angle[2 * NUM_MAX_PAIRS];
+
+    if (rope->style == ORACLE_NO_ROPE) {
+        for (int k = 0; k < rope->dim; k++)
+            num_expect_bits(e, column + k, x->elem,
+                            num_bits(x->elem, num_at(x, token, i1, k)));
+        return;
+    }
+    num_get_row(x, token, i1, in);
+    num_get_row(table,
+                (int64_t)num_get(num_tensor_of(c, "positions"), 0, 0, token),
+                0, angle);
+    oracle_rotate(rope->style, rope->dim, in, angle, out, size);
+    for (int k = 0; k < rope->dim; k++)
+        num_expect_value(e, column + k, x->elem, out[k],
+                         isfinite(size[k]) ? 4 * 0x1p-24 * size[k] : 0);
+}
