@@ -45,7 +45,7 @@ $(B)/obj/%.o: %.c
 $(B)/obj/gen/%.o: ROOM_CFLAGS = $(LUA_CFLAGS) -Igen
 $(B)/obj/runtime/%.o: ROOM_CFLAGS = -Iruntime/include -Iruntime/src
 $(B)/obj/tests/vgpu/%.o: ROOM_CFLAGS = -O3 -march=$(VGPU_MARCH) -Itests/vgpu \
-    -ffp-contract=off
+    -ffp-contract=off -fno-strict-aliasing -fno-trapping-math -fno-math-errno
 $(B)/obj/tests/numerics/%.o: ROOM_CFLAGS = -Iruntime/include -Iruntime/src \
     -Itests/numerics -Itests/vgpu
 $(B)/obj/tests/unit/%.o: ROOM_CFLAGS = $(LUA_CFLAGS) -Igen -Iruntime/include \

@@ -100,6 +100,14 @@ static size_t utf8_len(const unsigned char *p, size_t left) {
     return 0;
 }
 
+bool mlagen_utf8_valid(const char *text, size_t len) {
+    const unsigned char *p = (const unsigned char *)text;
+    for (size_t i = 0, n; i < len; i += n)
+        if (!(n = utf8_len(p + i, len - i)))
+            return false;
+    return true;
+}
+
 void mlagen_buf_json(struct mlagen_buf *b, const char *text, size_t len) {
     const unsigned char *p = (const unsigned char *)text;
     mlagen_buf_char(b, '"');

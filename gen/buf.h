@@ -37,6 +37,9 @@ void mlagen_buf_json(struct mlagen_buf *b, const char *text, size_t len);
  * line, and a terminal is not driven by a file's content. */
 void mlagen_buf_visible(struct mlagen_buf *b, const char *text, size_t len);
 
+/* True when the bytes are UTF-8 by RFC 3629. */
+bool mlagen_utf8_valid(const char *text, size_t len);
+
 /* The content as a C string; "" when empty.  Owned by the buffer. */
 const char *mlagen_buf_text(const struct mlagen_buf *b);
 

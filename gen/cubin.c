@@ -10,10 +10,6 @@
  * together in the kernels' order at the end: the messages of a failing build
  * do not depend on which thread was faster.
  */
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "alloc.h"
@@ -21,12 +17,11 @@
 #include "folder_io.h"
 #include "manifest.h"
 #include "nvrtc.h"
-
-enum { MAX_THREADS = 256 };
+#include "pool.h"
 
 struct job {
     const json_t *plan;
-    const struct mlagen_output *source;
+    struct mlagen_output *source;
     char shown[PATH_MAX]; /* the source as messages name it */
     struct mlagen_arch arch;
     struct mlagen_compiled made;
@@ -36,11 +31,9 @@ struct job {
 
 struct queue {
     const struct mlagen_nvrtc *nvrtc;
+    const struct mlagen_options *options;
     struct job *jobs;
-    size_t count, next, done;
-    const char *last; /* symbol of the kernel done last */
-    pthread_mutex_t lock;
-    pthread_cond_t progress;
+    size_t count;
 };
 
 /* --- taking over ---------------------------------------------------------- */
@@ -100,13 +93,12 @@ static json_t *options_of(const json_t *plan)
 /* Whether a recorded build is of this source, by these means.  `compiler` NULL:
  * whichever it was. */
 static bool build_fits(const json_t *plan, const json_t *build,
-                       const struct mlagen_output *source,
-                       const char *compiler)
+                       struct mlagen_output *source, const char *compiler)
 {
     json_t *options = options_of(plan);
     bool fits =
-        strcmp(mlagen_json_text(build, "source_sha256"), source->sha256) ==
-            0 &&
+        strcmp(mlagen_json_text(build, "source_sha256"),
+               mlagen_output_hash(source)) == 0 &&
         json_equal(json_object_get(build, "options"), options) &&
         (!compiler ||
          strcmp(mlagen_json_text(build, "compiler"), compiler) == 0) &&
@@ -185,76 +177,21 @@ static void run_job(const struct mlagen_nvrtc *nvrtc, struct job *job)
         judge_findings(job);
 }
 
-static void *work(void *user)
+static void run_queued(void *user, size_t index)
 {
     struct queue *q = user;
 
-    pthread_mutex_lock(&q->lock);
-    while (q->next < q->count) {
-        struct job *job = &q->jobs[q->next++];
-
-        pthread_mutex_unlock(&q->lock);
-        run_job(q->nvrtc, job);
-        pthread_mutex_lock(&q->lock);
-        q->done++;
-        q->last = mlagen_json_text(job->plan, "symbol");
-        pthread_cond_signal(&q->progress);
-    }
-    pthread_mutex_unlock(&q->lock);
-    return NULL;
+    run_job(q->nvrtc, &q->jobs[index]);
 }
 
-static size_t thread_count(const struct mlagen *g, size_t jobs)
+static void tell_progress(void *user, size_t done, size_t latest)
 {
-    size_t n = g->options.jobs;
-    cpu_set_t cpus;
+    const struct queue *q = user;
+    const struct mlagen_options *o = q->options;
 
-    if (n == 0)
-        n = sched_getaffinity(0, sizeof cpus, &cpus) == 0
-                ? (size_t)CPU_COUNT(&cpus)
-                : 1;
-    if (n > MAX_THREADS)
-        n = MAX_THREADS;
-    return n < jobs ? n : jobs;
-}
-
-/* Tells the caller's progress function of every kernel, from this thread. */
-static void watch(const struct mlagen *g, struct queue *q)
-{
-    size_t told = 0;
-
-    pthread_mutex_lock(&q->lock);
-    while (told < q->count) {
-        const char *last;
-        size_t done;
-
-        while (q->done == told)
-            pthread_cond_wait(&q->progress, &q->lock);
-        told = done = q->done;
-        last = q->last;
-        pthread_mutex_unlock(&q->lock);
-        if (g->options.progress)
-            g->options.progress(g->options.progress_user, done, q->count,
-                                last);
-        pthread_mutex_lock(&q->lock);
-    }
-    pthread_mutex_unlock(&q->lock);
-}
-
-/* Runs the queue.  Without a single thread to be had, this one does it. */
-static void run_queue(const struct mlagen *g, struct queue *q)
-{
-    pthread_t threads[MAX_THREADS];
-    size_t wanted = thread_count(g, q->count), started = 0;
-
-    while (started < wanted &&
-           pthread_create(&threads[started], NULL, work, q) == 0)
-        started++;
-    if (started == 0)
-        work(q);
-    watch(g, q);
-    for (size_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+    if (o->progress)
+        o->progress(o->progress_user, done, q->count,
+                    mlagen_json_text(q->jobs[latest].plan, "symbol"));
 }
 
 /* --- recording ------------------------------------------------------------ */
@@ -270,16 +207,16 @@ static json_t *finding_codes(const struct mlagen_ptxas *report)
 
 /* What the manifest keeps of one compilation. */
 static json_t *describe_build(const struct job *job, const char *compiler,
-                              const struct mlagen_output *cubin)
+                              struct mlagen_output *cubin)
 {
     const struct mlagen_ptxas *r = &job->made.report;
 
     return json_pack(
         "{s:s,s:s,s:I,s:s,s:o,s:o,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "cubin",
-        cubin->path, "cubin_sha256", cubin->sha256, "cubin_bytes",
+        cubin->path, "cubin_sha256", mlagen_output_hash(cubin), "cubin_bytes",
         (json_int_t)cubin->size, "compiler", compiler, "options",
         options_of(job->plan), "findings", finding_codes(r), "source_sha256",
-        job->source->sha256, "registers", (json_int_t)r->registers, "barriers",
+        mlagen_output_hash(job->source), "registers", (json_int_t)r->registers, "barriers",
         (json_int_t)r->barriers, "stack", (json_int_t)r->stack, "spill_stores",
         (json_int_t)r->spill_stores, "spill_loads", (json_int_t)r->spill_loads,
         "smem_static", (json_int_t)r->smem_static);
@@ -367,12 +304,8 @@ static enum mlagen_status compile_jobs(struct mlagen *g, struct queue *q,
 {
     enum mlagen_status status;
 
-    pthread_mutex_init(&q->lock, NULL);
-    pthread_cond_init(&q->progress, NULL);
-    run_queue(g, q);
+    mlagen_pool_run(q->count, q->options->jobs, run_queued, tell_progress, q);
     status = collect(g, q, report, d);
-    pthread_cond_destroy(&q->progress);
-    pthread_mutex_destroy(&q->lock);
     for (size_t i = 0; i < q->count; i++) {
         mlagen_compiled_free(&q->jobs[i].made);
         mlagen_diags_free(&q->jobs[i].diags);
@@ -436,7 +369,8 @@ enum mlagen_status mlagen_cubins(struct mlagen *g,
                                  struct mlagen_diags *d)
 {
     size_t plans = json_array_size(g->plans);
-    struct queue q = {.jobs = mlagen_calloc(plans, sizeof *q.jobs)};
+    struct queue q = {.options = &g->options,
+                      .jobs = mlagen_calloc(plans, sizeof *q.jobs)};
     struct mlagen_nvrtc *nvrtc = NULL;
     bool compile = flags & MLAGEN_WRITE_CUBINS;
     enum mlagen_status status = MLAGEN_OK;

@@ -147,8 +147,8 @@ static void convert_object(lua_State *L, int index, json_t *object,
         size_t len;
         lua_rawgeti(L, names, i);
         struct path item = {p, lua_tolstring(L, -1, &len), 0};
-        if (strlen(item.key) != len)
-            refuse(L, p, "has a key with a NUL byte");
+        if (strlen(item.key) != len || !mlagen_utf8_valid(item.key, len))
+            refuse(L, p, "has a key with a NUL or that is not UTF-8");
         lua_pushvalue(L, -1);
         lua_rawget(L, index);
         convert(L, lua_gettop(L), object, &item, NULL, depth);
@@ -214,12 +214,9 @@ static void convert(lua_State *L, int index, json_t *parent,
         return;
     case LUA_TSTRING:
         text = lua_tolstring(L, index, &len);
-        leaf = json_stringn(text, len);
-        if (!leaf) {
-            leaf = json_stringn_nocheck(text, len);
-            json_decref(need(L, leaf));
+        if (!mlagen_utf8_valid(text, len))
             refuse(L, p, "is a string that is not UTF-8");
-        }
+        leaf = json_stringn_nocheck(text, len);
         break;
     case LUA_TNUMBER:
         leaf = convert_number(L, index, p);

@@ -74,8 +74,8 @@ static int null_tostring(lua_State *L) {
     return 1;
 }
 
-/* string.format without %p and without addresses under %s; upvalue 1 is Lua's
- * own function. */
+/* string.format without %p and without addresses under %s.  Lua's own function,
+ * upvalue 1, is called as C so that its errors name the caller's line. */
 static int safe_format(lua_State *L) {
     size_t len;
     const char *p = luaL_checklstring(L, 1, &len), *end = p + len;
@@ -90,10 +90,7 @@ static int safe_format(lua_State *L) {
         if (prints_address(L, i))
             return luaL_error(L, "string.format: argument %d is a %s", i,
                               luaL_typename(L, i));
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, 1);
-    return 1;
+    return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
 /* setmetatable without the fields that act when the collector runs. */
@@ -240,15 +237,10 @@ static int stable_sort(lua_State *L) {
 
 /* ---- functions of our own ------------------------------------------------ */
 
-/* fail(fmt, ...): an error for the user at the caller's line. */
+/* fail(fmt, ...): an error for the user at the caller's line; upvalue 1 is
+ * Lua's string.format. */
 static int fail(lua_State *L) {
-    luaL_checkstring(L, 1);
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &mlagen_lua_base);
-    lua_getfield(L, -1, "string");
-    lua_getfield(L, -1, "format");
-    lua_insert(L, 1);
-    lua_pop(L, 2);
-    lua_call(L, lua_gettop(L) - 1, 1);
+    safe_format(L);
     return luaL_error(L, "%s", lua_tostring(L, -1));
 }
 
@@ -423,7 +415,8 @@ static void add_library(lua_State *L, const char *name, lua_CFunction open,
     lua_setfield(L, -2, name);
 }
 
-/* Puts our table.sort and string.format into the real libraries. */
+/* Puts our table.sort and string.format into the real libraries, and fail into
+ * the table on top. */
 static void patch_libraries(lua_State *L) {
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     lua_getfield(L, -1, LUA_TABLIBNAME);
@@ -431,6 +424,9 @@ static void patch_libraries(lua_State *L) {
     lua_setfield(L, -2, "sort");
     lua_getfield(L, -2, LUA_STRLIBNAME);
     lua_getfield(L, -1, "format");
+    lua_pushvalue(L, -1);
+    lua_pushcclosure(L, fail, 1);
+    lua_setfield(L, -6, "fail");
     lua_pushcclosure(L, safe_format, 1);
     lua_setfield(L, -2, "format");
     lua_pop(L, 3);
@@ -456,8 +452,7 @@ static void add_functions(lua_State *L) {
         {"assert", safe_assert},     {"tostring", safe_tostring},
         {"pcall", safe_pcall},       {"setmetatable", safe_setmetatable},
         {"use", use},                {"keys", keys},
-        {"fail", fail},              {"f32", f32},
-        {NULL, NULL}};
+        {"f32", f32},                {NULL, NULL}};
     luaL_requiref(L, LUA_GNAME, luaopen_base, 0);
     for (size_t i = 0; i < sizeof let_in / sizeof *let_in; i++) {
         lua_getfield(L, -1, let_in[i]);

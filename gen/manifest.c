@@ -11,8 +11,6 @@
 
 #define SELF_HASH "manifest_sha256"
 
-static const size_t pretty = JSON_INDENT(2) | JSON_SORT_KEYS |
-                             JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17);
 static const size_t compact = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY |
                               JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17);
 
@@ -22,65 +20,68 @@ static int append(const char *bytes, size_t len, void *user)
     return 0;
 }
 
-/* json_dump appends piece by piece; a buffer that failed is seen at the end. */
-static bool dump(const json_t *value, size_t flags, struct mlagen_buf *out)
-{
-    return json_dump_callback(value, append, out, flags) == 0 && !out->failed;
-}
-
 enum mlagen_status mlagen_json_hash(const json_t *value,
                                     char hex[MLAGEN_HASH_HEX],
                                     struct mlagen_diags *d)
 {
     struct mlagen_buf text = {0};
-    bool ok = dump(value, compact, &text);
+    bool ok = json_dump_callback(value, append, &text, compact) == 0 &&
+              !text.failed;
 
     mlagen_sha256(mlagen_buf_text(&text), text.len, hex);
     mlagen_buf_free(&text);
     return ok ? MLAGEN_OK : mlagen_no_memory(d);
 }
 
-enum mlagen_status mlagen_json_print(const json_t *value,
-                                     struct mlagen_buf *out,
-                                     struct mlagen_diags *d)
+/* Appends the manifest with an empty self-hash, and hashes that text. */
+static enum mlagen_status print_blank(json_t *manifest, struct mlagen_buf *out,
+                                      char hex[MLAGEN_HASH_HEX],
+                                      struct mlagen_diags *d)
 {
-    bool ok = dump(value, pretty, out);
+    size_t before = out->len;
+    enum mlagen_status status =
+        json_object_set_new(manifest, SELF_HASH, json_string("")) == 0
+            ? mlagen_json_print(manifest, out, d)
+            : mlagen_no_memory(d);
 
-    mlagen_buf_char(out, '\n');
-    return ok && !out->failed ? MLAGEN_OK : mlagen_no_memory(d);
-}
-
-/* The hash of the manifest as it is printed with an empty self-hash. */
-static bool self_hash(json_t *manifest, char hex[MLAGEN_HASH_HEX])
-{
-    struct mlagen_buf text = {0};
-    bool ok = json_object_set_new(manifest, SELF_HASH, json_string("")) == 0 &&
-              dump(manifest, pretty, &text);
-
-    mlagen_sha256(mlagen_buf_text(&text), text.len, hex);
-    mlagen_buf_free(&text);
-    return ok;
+    if (status == MLAGEN_OK)
+        mlagen_sha256(out->data + before, out->len - before, hex);
+    return status;
 }
 
 enum mlagen_status mlagen_manifest_text(json_t *manifest,
                                         struct mlagen_buf *out,
                                         struct mlagen_diags *d)
 {
+    static const char mark[] = "\"" SELF_HASH "\": \"";
+    struct mlagen_buf blank = {0};
     char hex[MLAGEN_HASH_HEX];
+    enum mlagen_status status = print_blank(manifest, &blank, hex, d);
 
-    if (!self_hash(manifest, hex) ||
-        json_object_set_new(manifest, SELF_HASH, json_string(hex)) != 0)
-        return mlagen_no_memory(d);
-    return mlagen_json_print(manifest, out, d);
+    if (status == MLAGEN_OK) {
+        const char *at = strstr(blank.data, mark) + sizeof mark - 1;
+
+        mlagen_buf_add(out, blank.data, (size_t)(at - blank.data));
+        mlagen_buf_str(out, hex);
+        mlagen_buf_str(out, at);
+        if (out->failed)
+            status = mlagen_no_memory(d);
+    }
+    mlagen_buf_free(&blank);
+    return status;
 }
 
 bool mlagen_manifest_intact(const json_t *manifest)
 {
     json_t *copy = json_copy((json_t *)manifest);
+    struct mlagen_diags silent = {0};
+    struct mlagen_buf text = {0};
     char hex[MLAGEN_HASH_HEX];
-    bool ok = copy && self_hash(copy, hex) &&
+    bool ok = copy && print_blank(copy, &text, hex, &silent) == MLAGEN_OK &&
               strcmp(hex, mlagen_json_text(manifest, SELF_HASH)) == 0;
 
+    mlagen_buf_free(&text);
+    mlagen_diags_free(&silent);
     json_decref(copy);
     return ok;
 }

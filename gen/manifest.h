@@ -3,9 +3,9 @@
  * manifest.h: manifest.json, the generation's description of itself.
  *
  * It lists every file with its hash and every kernel with its plan and, once
- * compiled, what the compiler said.  It is JSON with sorted keys, two blanks of
- * indentation, reals in 17 digits, no time, no host and no absolute path, so
- * that equal generations have equal manifests.  `manifest_sha256` is the hash
+ * compiled, what the compiler said.  It is JSON in one fixed form (see
+ * json_print.c), with no time, no host and no absolute path, so that equal
+ * generations have equal manifests.  `manifest_sha256` is the hash
  * of the text with that one value empty: an edit shows.
  */
 #ifndef MLAGEN_MANIFEST_H
@@ -46,7 +46,7 @@ enum mlagen_status mlagen_json_hash(const json_t *value,
                                     char hex[MLAGEN_HASH_HEX],
                                     struct mlagen_diags *d);
 
-/* Appends a JSON value as the manifest prints its own, with a final newline. */
+/* Appends a JSON value in the manifest's form, with a final newline. */
 enum mlagen_status mlagen_json_print(const json_t *value,
                                      struct mlagen_buf *out,
                                      struct mlagen_diags *d);

@@ -16,7 +16,8 @@ struct mlagen_output {
     char *path;
     char *data; /* NUL-terminated for convenience; the NUL is not counted */
     size_t size;
-    char sha256[MLAGEN_HASH_HEX];
+    char sha256[MLAGEN_HASH_HEX]; /* empty until asked for */
+    bool borrowed;                /* path and data belong to another set */
 };
 
 /* A zeroed struct is an empty set. */
@@ -35,9 +36,17 @@ enum mlagen_status mlagen_outputs_add(struct mlagen_outputs *o,
                                       const char *path, const char *data,
                                       size_t size, struct mlagen_diags *d);
 
+/* Adds every file of `some`, whose texts stay its own and must outlive `o`. */
+enum mlagen_status mlagen_outputs_borrow(struct mlagen_outputs *o,
+                                         const struct mlagen_outputs *some,
+                                         struct mlagen_diags *d);
+
 /* @return NULL when there is no such file. */
-const struct mlagen_output *
-mlagen_outputs_find(const struct mlagen_outputs *o, const char *path);
+struct mlagen_output *mlagen_outputs_find(const struct mlagen_outputs *o,
+                                          const char *path);
+
+/* The hash of a file, computed when it is first asked for. */
+const char *mlagen_output_hash(struct mlagen_output *o);
 
 void mlagen_outputs_free(struct mlagen_outputs *o);
 

@@ -9,9 +9,9 @@
  *   journal    removed
  *
  * A run that dies leaves a journal, and the next run takes every file that it
- * lists for its own work.  Temporaries are written in batches and flushed
- * after the whole batch, because the first flush of a journalling file system
- * carries the others along: 100 files cost 15 ms, not 100 flushes.
+ * lists for its own work.  Files are written by a few threads, because nearly
+ * all of the time is waiting for flushes: 110 files took 20 ms one after the
+ * other and 6 ms with eight threads on two cores.
  */
 #include "folder.h"
 
@@ -23,32 +23,31 @@
 
 #include "alloc.h"
 #include "folder_io.h"
+#include "pool.h"
 
-enum { BATCH = 64 };
+enum { WRITERS = 8 };
 
-/* A file on its way: written to `temp`, then renamed to `full`. */
+/* A file on its way: written to `temp`, then renamed to `full`.  `error` is the
+ * errno of what failed. */
 struct pending {
-    int fd;
+    int fd, error;
     char full[PATH_MAX];
     char temp[PATH_MAX];
 };
 
 /* dir/name -> dir/.name.mlagen-tmp */
-static enum mlagen_status name_temp(struct pending *p, struct mlagen_diags *d)
+static bool name_temp(struct pending *p)
 {
     const char *slash = strrchr(p->full, '/');
     int folder = slash ? (int)(slash - p->full) + 1 : 0;
     int n = snprintf(p->temp, sizeof p->temp, "%.*s.%s" MLAGEN_TEMP_SUFFIX,
                      folder, p->full, p->full + folder);
 
-    if (n > 0 && n < (int)sizeof p->temp)
-        return MLAGEN_OK;
     errno = ENAMETOOLONG;
-    return mlagen_io_error(d, p->full, "cannot write");
+    return n > 0 && n < (int)sizeof p->temp;
 }
 
-static enum mlagen_status write_all(int fd, const char *data, size_t size,
-                                    const char *path, struct mlagen_diags *d)
+static bool write_all(int fd, const char *data, size_t size)
 {
     while (size > 0) {
         ssize_t n = write(fd, data, size);
@@ -56,53 +55,53 @@ static enum mlagen_status write_all(int fd, const char *data, size_t size,
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return mlagen_io_error(d, path, "cannot write");
+            return false;
         data += n;
         size -= (size_t)n;
     }
-    return MLAGEN_OK;
+    return true;
 }
 
-/* Creates the temporary of `full` and fills it. */
-static enum mlagen_status begin_file(struct pending *p, const char *data,
-                                     size_t size, struct mlagen_diags *d)
+/* Some file systems cannot flush; that is no fault of the file. */
+static bool flush(int fd)
 {
-    enum mlagen_status status = name_temp(p, d);
+    return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS;
+}
+
+static bool close_file(struct pending *p)
+{
+    int fd = p->fd;
 
     p->fd = -1;
-    if (status != MLAGEN_OK)
-        return status;
+    return close(fd) == 0;
+}
+
+/* Makes the file at p->full; false leaves its reason in p->error and no
+ * temporary. */
+static bool replace(struct pending *p, const char *data, size_t size)
+{
+    p->fd = -1;
+    if (!name_temp(p)) {
+        p->error = errno;
+        return false;
+    }
     p->fd = open(p->temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
                  0666);
-    if (p->fd < 0)
-        return mlagen_io_error(d, p->full, "cannot write");
-    return write_all(p->fd, data, size, p->full, d);
-}
-
-/* Flushes, closes, renames. */
-static enum mlagen_status finish_file(struct pending *p,
-                                      struct mlagen_diags *d)
-{
-    int failed = fsync(p->fd) != 0 && errno != EINVAL && errno != ENOSYS;
-    int error = errno;
-
-    if (close(p->fd) != 0 && !failed) {
-        failed = 1;
-        error = errno;
-    }
-    p->fd = -1;
-    errno = error;
-    if (failed || rename(p->temp, p->full) != 0)
-        return mlagen_io_error(d, p->full, "cannot write");
-    return MLAGEN_OK;
-}
-
-static void abandon_file(struct pending *p)
-{
-    if (p->fd < 0)
-        return;
-    close(p->fd);
+    if (p->fd >= 0 && write_all(p->fd, data, size) && flush(p->fd) &&
+        close_file(p) && rename(p->temp, p->full) == 0)
+        return true;
+    p->error = errno;
+    if (p->fd >= 0)
+        close(p->fd);
     unlink(p->temp);
+    return false;
+}
+
+static enum mlagen_status report_error(const struct pending *p,
+                                       struct mlagen_diags *d)
+{
+    errno = p->error;
+    return mlagen_io_error(d, p->full, "cannot write");
 }
 
 /* The names in a folder are data of the folder: flush them too.  File systems
@@ -121,18 +120,12 @@ static enum mlagen_status replace_file(const char *path, const char *data,
                                        size_t size, struct mlagen_diags *d)
 {
     struct pending p = {.fd = -1};
-    enum mlagen_status status = MLAGEN_OK;
 
     if (snprintf(p.full, sizeof p.full, "%s", path) >= (int)sizeof p.full) {
         errno = ENAMETOOLONG;
         return mlagen_io_error(d, path, "cannot write");
     }
-    status = begin_file(&p, data, size, d);
-    if (status == MLAGEN_OK)
-        status = finish_file(&p, d);
-    if (status != MLAGEN_OK)
-        abandon_file(&p);
-    return status;
+    return replace(&p, data, size) ? MLAGEN_OK : report_error(&p, d);
 }
 
 /* --- a generation --------------------------------------------------------- */
@@ -171,9 +164,12 @@ static enum mlagen_status write_journal(const struct mlagen_folder *f,
     for (size_t i = 0; i < changes->count; i++) {
         const char *path = changes->items[i].path;
 
+        if (is_manifest(&changes->items[i]))
+            continue;
         if (is_write(&changes->items[i]))
-            mlagen_buf_printf(&text, "%s %s\n",
-                              mlagen_outputs_find(o, path)->sha256, path);
+            mlagen_buf_printf(
+                &text, "%s %s\n",
+                mlagen_output_hash(mlagen_outputs_find(o, path)), path);
         else
             journal_removal(f, path, &text);
     }
@@ -196,36 +192,61 @@ static enum mlagen_status make_parent(const char *full, struct mlagen_diags *d)
                                      : mlagen_make_folder(folder, d);
 }
 
-/* Writes a batch of changes; those that are no writes are passed over. */
-static enum mlagen_status write_batch(const struct mlagen_folder *f,
-                                      const struct mlagen_outputs *o,
-                                      const struct mlagen_change *changes,
-                                      size_t count, struct mlagen_diags *d)
+/* The files to be written, for the threads. */
+struct batch {
+    struct pending *files;
+    const struct mlagen_output **outputs;
+    size_t count;
+};
+
+static void write_one(void *user, size_t index)
 {
-    struct pending *files = mlagen_calloc(BATCH, sizeof *files);
-    enum mlagen_status status = files ? MLAGEN_OK : mlagen_no_memory(d);
-    size_t begun = 0;
+    struct batch *b = user;
 
-    for (size_t i = 0; i < count && status == MLAGEN_OK; i++) {
-        const struct mlagen_output *out;
-        struct pending *p;
+    replace(&b->files[index], b->outputs[index]->data,
+            b->outputs[index]->size);
+}
 
-        if (!is_write(&changes[i]) || is_manifest(&changes[i]))
-            continue;
-        out = mlagen_outputs_find(o, changes[i].path);
-        p = &files[begun++];
-        p->fd = -1;
-        status = mlagen_join(f->path, out->path, p->full, d);
-        if (status == MLAGEN_OK)
-            status = make_parent(p->full, d);
-        if (status == MLAGEN_OK)
-            status = begin_file(p, out->data, out->size, d);
+static enum mlagen_status add_to_batch(struct batch *b,
+                                       const struct mlagen_folder *f,
+                                       const struct mlagen_output *o,
+                                       struct mlagen_diags *d)
+{
+    struct pending *p = &b->files[b->count];
+    enum mlagen_status status = mlagen_join(f->path, o->path, p->full, d);
+
+    if (status == MLAGEN_OK)
+        status = make_parent(p->full, d);
+    b->outputs[b->count++] = o;
+    return status;
+}
+
+/* Writes all files but the manifest; every failure is reported. */
+static enum mlagen_status write_files(const struct mlagen_folder *f,
+                                      const struct mlagen_outputs *o,
+                                      const struct mlagen_changes *changes,
+                                      struct mlagen_diags *d)
+{
+    size_t n = changes->count;
+    struct batch b = {mlagen_calloc(n, sizeof *b.files),
+                      mlagen_calloc(n, sizeof *b.outputs), 0};
+    enum mlagen_status status =
+        b.files && b.outputs ? MLAGEN_OK : mlagen_no_memory(d);
+
+    for (size_t i = 0; i < n && status == MLAGEN_OK; i++) {
+        const struct mlagen_change *c = &changes->items[i];
+
+        if (is_write(c) && !is_manifest(c))
+            status = add_to_batch(&b, f, mlagen_outputs_find(o, c->path), d);
     }
-    for (size_t i = 0; i < begun && status == MLAGEN_OK; i++)
-        status = finish_file(&files[i], d);
-    for (size_t i = 0; i < begun && status != MLAGEN_OK; i++)
-        abandon_file(&files[i]);
-    mlagen_free(files);
+    if (status == MLAGEN_OK) {
+        mlagen_pool_run(b.count, WRITERS, write_one, NULL, &b);
+        for (size_t i = 0; i < b.count; i++)
+            if (b.files[i].error)
+                status = report_error(&b.files[i], d);
+    }
+    mlagen_free(b.files);
+    mlagen_free(b.outputs);
     return status;
 }
 
@@ -270,12 +291,8 @@ static enum mlagen_status apply(const struct mlagen_folder *f,
     enum mlagen_status status = write_journal(f, o, changes, d);
     bool manifest = false;
 
-    for (size_t i = 0; i < changes->count && status == MLAGEN_OK; i += BATCH) {
-        size_t left = changes->count - i;
-
-        status = write_batch(f, o, changes->items + i,
-                             left < BATCH ? left : BATCH, d);
-    }
+    if (status == MLAGEN_OK)
+        status = write_files(f, o, changes, d);
     for (size_t i = 0; i < changes->count && status == MLAGEN_OK; i++) {
         const struct mlagen_change *c = &changes->items[i];
 

@@ -120,12 +120,11 @@ static enum mlagen_status read_keys(const struct mlagen_node *node,
     if (!rule->keys)
         return mlagen_no_memory(d);
     for (const struct mlagen_node *c = node->first; c; c = c->next) {
-        struct rule_key *key = &rule->keys[rule->key_count];
+        struct rule_key *key = &rule->keys[rule->key_count++];
+        key->name = c->key;
         enum mlagen_status status = make_rule(c, &key->rule, d);
         if (status)
             return status;
-        key->name = c->key;
-        rule->key_count++;
     }
     return MLAGEN_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * text.c: the third stage: templates/lib/files.lua says which template makes
- * which file, and each is rendered in memory.  The provenance that every file
- * carries (meta) is made here.
+ * text.c: the third stage: templates/main.lua renders every file of the
+ * generation in one call.  The provenance that each of them carries (meta) is
+ * made here.
  */
 #include <string.h>
 
@@ -66,34 +66,30 @@ static json_t *make_meta(const struct mlagen *g)
                      prefix ? prefix : "");
 }
 
-/* The list that files() returned, one {path, template, params} per file. */
-static enum mlagen_status list_files(struct mlagen *g, json_t **list,
+/* The texts that render() returned, {path, text} each, are the generation. */
+static enum mlagen_status take_texts(struct mlagen *g, const json_t *list,
                                      struct mlagen_diags *d)
 {
-    json_t *meta = make_meta(g);
-    json_t *args[] = {g->spec, g->plans, meta};
-    enum mlagen_status status =
-        meta ? mlagen_host_call(g->host, "files", args, 3, list, d)
-             : mlagen_no_memory(d);
+    enum mlagen_status status = MLAGEN_OK;
+    size_t i;
+    json_t *file;
 
-    json_decref(meta);
-    return status;
-}
+    json_array_foreach(list, i, file) {
+        const json_t *text = json_object_get(file, "text");
 
-static enum mlagen_status render_file(struct mlagen *g, const json_t *file,
-                                      struct mlagen_diags *d)
-{
-    const char *path = mlagen_json_text(file, "path");
-    const char *name = mlagen_json_text(file, "template");
-    struct mlagen_buf text = {0};
-    enum mlagen_status status =
-        mlagen_host_render(g->host, name, json_object_get(file, "params"),
-                           &text, NULL, d);
-
-    if (status == MLAGEN_OK)
-        status = mlagen_outputs_add(&g->texts, path, mlagen_buf_text(&text),
-                                    text.len, d);
-    mlagen_buf_free(&text);
+        if (!json_is_string(text)) {
+            mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){0},
+                        "templates/main.lua: render() returned no text for "
+                        "'%s'",
+                        mlagen_json_text(file, "path"));
+            return MLAGEN_TEMPLATE;
+        }
+        status = mlagen_outputs_add(
+            &g->texts, mlagen_json_text(file, "path"), json_string_value(text),
+            json_string_length(text), d);
+        if (status != MLAGEN_OK)
+            break;
+    }
     return status;
 }
 
@@ -117,10 +113,24 @@ static enum mlagen_status check_sources(const struct mlagen *g,
     return MLAGEN_OK;
 }
 
+static enum mlagen_status call_render(struct mlagen *g,
+                                      struct mlagen_diags *d)
+{
+    json_t *meta = make_meta(g), *list = NULL;
+    json_t *args[] = {g->spec, g->plans, meta};
+    enum mlagen_status status =
+        meta ? mlagen_host_call(g->host, "render", args, 3, &list, d)
+             : mlagen_no_memory(d);
+
+    if (status == MLAGEN_OK)
+        status = take_texts(g, list, d);
+    json_decref(list);
+    json_decref(meta);
+    return status;
+}
+
 enum mlagen_status mlagen_render(struct mlagen *g, struct mlagen_diags *d)
 {
-    json_t *list = NULL, *file;
-    size_t i;
     enum mlagen_status status;
 
     if (g->texts.count > 0)
@@ -132,15 +142,10 @@ enum mlagen_status mlagen_render(struct mlagen *g, struct mlagen_diags *d)
             status = mlagen_no_memory(d);
     }
     if (status == MLAGEN_OK)
-        status = list_files(g, &list, d);
-    json_array_foreach(list, i, file) {
-        if (status == MLAGEN_OK)
-            status = render_file(g, file, d);
-    }
+        status = call_render(g, d);
     if (status == MLAGEN_OK)
         status = check_sources(g, d);
     if (status != MLAGEN_OK)
         mlagen_outputs_free(&g->texts);
-    json_decref(list);
     return status;
 }

@@ -380,22 +380,23 @@ static struct mlagen_options make_options(const struct mlagen_args *a,
 }
 
 enum mlagen_status mlagen_run(const struct mlagen_args *a,
-                              mlagen_progress_fn progress,
+                              mlagen_progress_fn progress, struct mlagen **g,
                               struct mlagen_buf *out, struct mlagen_diags *d)
 {
     struct mlagen_options options = make_options(a, progress);
     struct run r = {a, NULL, out, d};
     enum mlagen_status status = MLAGEN_OK;
 
+    *g = NULL;
     if (a->help) {
         mlagen_args_help(a->verb, out);
         return MLAGEN_OK;
     }
     if (table[a->verb].generator)
-        status = mlagen_open(&options, &r.g, d);
+        status = mlagen_open(&options, g, d);
+    r.g = *g;
     if (status == MLAGEN_OK)
         status = table[a->verb].run(&r);
-    mlagen_close(r.g);
     if (status == MLAGEN_OK && out->failed)
         status = mlagen_no_memory(d);
     return status;

@@ -14,8 +14,8 @@
 
 static int by_path(const void *a, const void *b)
 {
-    const struct mlagen_output *const *x = a;
-    const struct mlagen_output *const *y = b;
+    struct mlagen_output *const *x = a;
+    struct mlagen_output *const *y = b;
 
     return strcmp((*x)->path, (*y)->path);
 }
@@ -23,7 +23,7 @@ static int by_path(const void *a, const void *b)
 /* files: the texts, sorted by path.  Cubins stand with their kernels. */
 static json_t *list_texts(const struct mlagen_outputs *texts)
 {
-    const struct mlagen_output **sorted =
+    struct mlagen_output **sorted =
         mlagen_calloc(texts->count, sizeof *sorted);
     json_t *list = sorted ? json_array() : NULL;
 
@@ -35,7 +35,7 @@ static json_t *list_texts(const struct mlagen_outputs *texts)
         json_array_append_new(
             list, json_pack("{s:s,s:I,s:s}", "path", sorted[i]->path, "bytes",
                             (json_int_t)sorted[i]->size, "sha256",
-                            sorted[i]->sha256));
+                            mlagen_output_hash(sorted[i])));
     mlagen_free(sorted);
     return list;
 }
@@ -85,27 +85,14 @@ static enum mlagen_status make_manifest(const struct mlagen *g,
 
 /* --- the generation ------------------------------------------------------- */
 
-static enum mlagen_status add_all(struct mlagen_outputs *all,
-                                  const struct mlagen_outputs *some,
-                                  struct mlagen_diags *d)
-{
-    enum mlagen_status status = MLAGEN_OK;
-
-    for (size_t i = 0; i < some->count && status == MLAGEN_OK; i++)
-        status = mlagen_outputs_add(all, some->items[i].path,
-                                    some->items[i].data, some->items[i].size,
-                                    d);
-    return status;
-}
-
 static enum mlagen_status assemble(const struct mlagen *g,
                                    struct mlagen_outputs *all,
                                    struct mlagen_diags *d)
 {
-    enum mlagen_status status = add_all(all, &g->texts, d);
+    enum mlagen_status status = mlagen_outputs_borrow(all, &g->texts, d);
 
     if (status == MLAGEN_OK)
-        status = add_all(all, &g->cubins, d);
+        status = mlagen_outputs_borrow(all, &g->cubins, d);
     if (status == MLAGEN_OK)
         status = make_manifest(g, all, d);
     return status;

@@ -9,11 +9,13 @@
 --   kernels(spec, archs)     every plan, in a fixed order
 --   describe(plans)          the plans as a table for people
 --   files(spec, plans, meta) which text to render from which template
+--   render(spec, plans, meta) those texts, in the same order
 --   inventory()              what `mlagen list` shows beside specs and archs
 --
 -- All of them are pure: same tables in, same tables out.
 
 local families = use("families")
+local list_files = use("lib/files").files
 
 -- One architecture's limits, with its name beside them.
 local function named(archs, name)
@@ -42,6 +44,16 @@ local function kernels(spec, archs)
     return plans
 end
 
+-- One text per entry of files().  Rendering here, rather than file by file from
+-- outside, keeps the plans from crossing the border once per file.
+local function render(spec, plans, meta)
+    local texts = {}
+    for i, file in ipairs(list_files(spec, plans, meta)) do
+        texts[i] = { path = file.path, text = include(file.template, file.params) .. "\n" }
+    end
+    return texts
+end
+
 local function inventory()
     local names = {}
     for i, family in ipairs(families) do
@@ -56,6 +68,7 @@ return {
     analyse = use("spec/analysis").analyse,
     kernels = kernels,
     describe = use("lib/describe").describe,
-    files = use("lib/files").files,
+    files = list_files,
+    render = render,
     inventory = inventory,
 }

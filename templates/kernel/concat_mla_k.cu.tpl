@@ -63,7 +63,9 @@ ${emit.signature(plan)}
     const char *nope = (const char *)a.k_nope + (mla_i64)token * a.k_nope_token_stride
                        + (mla_i64)head * a.k_nope_head_stride + column;
     const char *rope = (const char *)a.k_rope + (mla_i64)token * a.k_rope_stride + rope_column;
+@ if t.steps > 1 then
     const mla_i64 nope_step = ${t.heads_per_step} * a.k_nope_head_stride;
+@ end
 @ for c = 0, t.rope_chunks - 1 do
     const mla_v4 ${rope_name(c)} = load_stream16(${emit.at("rope", 0, "", c * t.rope_lanes * 16)});
 @ end
@@ -87,7 +89,9 @@ ${emit.signature(plan)}
     // Stores: the nope columns of each head, then its rope columns.
     char *row = (char *)a.k + (mla_i64)token * a.k_token_stride;
     char *out = row + (mla_i64)head * a.k_head_stride + column;
+@ if t.steps > 1 then
     const mla_i64 out_step = ${t.heads_per_step} * a.k_head_stride;
+@ end
 @ for j = 0, t.steps - 1 do
 @     for c = 0, t.chunks - 1 do
 @         if passes(j * t.heads_per_step, t.heads_per_step) then
@@ -99,7 +103,9 @@ ${emit.signature(plan)}
 @     end
 @ end
     out = row + (mla_i64)rope_head * a.k_head_stride + ${d.nope * 2} + rope_column;
+@ if t.rope_steps > 1 then
     const mla_i64 rope_step = ${t.rope_heads_per_step} * a.k_head_stride;
+@ end
 @ for j = 0, t.rope_steps - 1 do
 @     local guard = rope_guard(j * t.rope_heads_per_step)
 @     for c = 0, t.rope_chunks - 1 do

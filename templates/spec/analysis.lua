@@ -150,6 +150,7 @@ function M.analyse(spec)
     return {
         lines = lines,
         data = {
+            softmax_scale = spec.derived.softmax_scale,
             cache = caches,
             cache_element_bytes = bytes,
             projections = projections(spec),

@@ -76,7 +76,7 @@ function M.list(config, heads)
     for _, row in ipairs(KEYS) do
         local value = config[row[1]]
         if present(value) then
-            add(string.format(row[2], text_of(value)))
+            add(string.find(row[2], "%s", 1, true) and string.format(row[2], text_of(value)) or row[2])
         end
     end
     add(grouped_heads(config, heads))

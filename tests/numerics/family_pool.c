@@ -336,8 +336,7 @@ static void gather_tensors(struct num_case *c, struct batch *b, int64_t pages,
     num_seal_all(c);
 }
 
-/* Table entries that no row needs are dead: a kernel must not even follow
- * them.  The same holds for the start of an empty request. */
+/* Table entries that no row needs are dead: a kernel must not follow them. */
 static void fill_batch(struct num_case *c, const struct batch *b)
 {
     struct num_tensor *table = num_tensor_of(c, "block_table");

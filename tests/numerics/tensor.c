@@ -166,7 +166,7 @@ static void sparse_extents(struct num_tensor *t)
     t->extents = t->rows ? last + 1 : 0;
 }
 
-/* The extent that holds the offset; a caller only asks for live elements. */
+/* The extent that holds the offset. */
 static struct num_extent *extent_of(const struct num_tensor *t, int64_t offset)
 {
     int low = 0, high = t->extents - 1;
@@ -208,6 +208,7 @@ void num_seal(struct num_tensor *t)
         struct num_extent *e = &t->extent[i];
         e->data = num_alloc((size_t)e->bytes + es);
         e->live = num_alloc((size_t)e->bytes + es);
+        e->mask = num_alloc((size_t)e->bytes + es);
         e->sent = num_alloc((size_t)e->bytes + es);
         e->kept = t->output ? num_alloc((size_t)e->bytes + es) : NULL;
     }
@@ -223,6 +224,7 @@ void num_tensor_free(struct num_tensor *t)
     for (int i = 0; i < t->extents; i++) {
         free(t->extent[i].data);
         free(t->extent[i].live);
+        free(t->extent[i].mask);
         free(t->extent[i].sent);
         free(t->extent[i].kept);
     }
@@ -232,13 +234,22 @@ void num_tensor_free(struct num_tensor *t)
 
 /* Access ---------------------------------------------------------------- */
 
-unsigned char *num_at(const struct num_tensor *t, int64_t i0, int64_t i1,
-                      int64_t column)
+struct num_extent *num_locate(const struct num_tensor *t, int64_t i0,
+                              int64_t i1, int64_t column, int64_t *within)
 {
     int64_t at = row_offset(t, i0, i1) +
                  column * (int64_t)num_elem_bytes(t->elem);
     struct num_extent *e = extent_of(t, at);
-    return e->data + (at - e->offset);
+    *within = at - e->offset;
+    return e;
+}
+
+unsigned char *num_at(const struct num_tensor *t, int64_t i0, int64_t i1,
+                      int64_t column)
+{
+    int64_t within;
+    struct num_extent *e = num_locate(t, i0, i1, column, &within);
+    return e->data + within;
 }
 
 double num_get(const struct num_tensor *t, int64_t i0, int64_t i1,
@@ -256,14 +267,13 @@ void num_set(struct num_tensor *t, int64_t i0, int64_t i1, int64_t column,
 void num_kill(struct num_tensor *t, int64_t i0, int64_t i1, int64_t column,
               int64_t count)
 {
-    int64_t es = (int64_t)num_elem_bytes(t->elem);
-    int64_t at = row_offset(t, i0, i1) + column * es;
+    int64_t within;
     struct num_extent *e;
 
     if (count <= 0)
         return;
-    e = extent_of(t, at);
-    memset(e->live + (at - e->offset), 0, (size_t)(count * es));
+    e = num_locate(t, i0, i1, column, &within);
+    memset(e->live + within, 0, (size_t)count * num_elem_bytes(t->elem));
 }
 
 void num_get_row(const struct num_tensor *t, int64_t i0, int64_t i1,

@@ -37,6 +37,7 @@ struct num_extent {
     int64_t offset, bytes;
     unsigned char *data; /* values of the live bytes */
     unsigned char *live; /* 1: the call may use the byte */
+    unsigned char *mask; /* the same for the tokens of the current run */
     unsigned char *sent; /* image of the last run */
     unsigned char *kept; /* outputs: live bytes of the first run */
 };
@@ -78,7 +79,12 @@ void num_claim_all(struct num_tensor *t);
 void num_seal(struct num_tensor *t);
 void num_tensor_free(struct num_tensor *t);
 
-/* Address of an element in the image; num_seal must have been called. */
+/* The extent that holds an element of a claimed row, and where in it;
+ * num_seal must have been called. */
+struct num_extent *num_locate(const struct num_tensor *t, int64_t i0,
+                              int64_t i1, int64_t column, int64_t *within);
+
+/* Address of an element in the image. */
 unsigned char *num_at(const struct num_tensor *t, int64_t i0, int64_t i1,
                       int64_t column);
 

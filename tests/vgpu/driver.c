@@ -158,8 +158,8 @@ static CUresult read_checks(void)
 {
     char why[300];
     const char *list = getenv("VGPU_CHECKS");
-    if (!vg_checks_parse(list && *list ? list : "all", &vg_driver.checks, why,
-                         sizeof why))
+    if (vg_checks_parse(list && *list ? list : "all", &vg_driver.checks, why,
+                        sizeof why))
         return vg_drv_error(CUDA_ERROR_INVALID_VALUE, "VGPU_CHECKS=%s: %s",
                             list, why);
     return CUDA_SUCCESS;

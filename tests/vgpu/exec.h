@@ -456,8 +456,21 @@ void vg_mem_arrive(struct vg_warp *w, uint32_t mask, struct vg_barrier *b);
 void vg_mem_leave(struct vg_warp *w, uint32_t mask, struct vg_barrier *b);
 /* bar.warp.sync among these lanes. */
 void vg_mem_warp_sync(struct vg_warp *w, uint32_t mask);
-/* membar, fence: scope 0 cta, 1 cluster, 2 gpu, 3 sys; proxy: -1 none. */
+/* membar, fence.  i->arg = scope | proxy << 8 | sc << 16; see vg_fence_arg. */
 void vg_mem_fence(struct vg_warp *w, const struct vg_insn *i, uint32_t mask);
+
+enum vg_scope { VG_SCOPE_CTA, VG_SCOPE_CLUSTER, VG_SCOPE_GPU, VG_SCOPE_SYS };
+/* NONE: an ordinary memory fence.  ASYNC may name one state space only. */
+enum vg_proxy {
+    VG_PROXY_NONE, VG_PROXY_ASYNC, VG_PROXY_ASYNC_GLOBAL,
+    VG_PROXY_ASYNC_SHARED_CTA, VG_PROXY_ASYNC_SHARED_CLUSTER,
+    VG_PROXY_ALIAS, VG_PROXY_TENSORMAP, VG_PROXY_MBARRIER_INIT
+};
+static inline uint32_t vg_fence_arg(enum vg_scope scope, enum vg_proxy proxy,
+                                    bool sc)
+{
+    return (uint32_t)scope | (uint32_t)proxy << 8 | (uint32_t)sc << 16;
+}
 
 static inline int vg_pc(const struct vg_warp *w, const struct vg_insn *i)
 {

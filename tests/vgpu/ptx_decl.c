@@ -360,7 +360,7 @@ static void assign_place(struct ptx_parser *p, struct ptx_symbol *sym)
         ptx__place(p, sym, &fn->local_bytes);
     } else if (sym->space == PTX_SHARED && fn && fn->is_entry) {
         *PTX_PUSH(p, p->own_shared, p->nown_shared) = sym;
-    } else if (sym->space == PTX_SHARED) {
+    } else if (sym->space == PTX_SHARED && sym->size > 0) {
         ptx__place(p, sym, &p->module_shared);
         p->uses_module_shared |= fn != NULL;
     }

@@ -131,6 +131,7 @@ static void lex_string(struct ptx_parser *p)
 
 static _Noreturn void bad_number(struct ptx_parser *p, const char *expected)
 {
+    p->tok.kind = PTX_T_INT;
     p->tok.n = (size_t)(run_end(p->at) - p->at);
     ptx__expected(p, expected);
 }

@@ -75,6 +75,29 @@ static inline float vg_sf_from_e4m3(uint32_t v)
     return vg_sf_float(vg_sf_bits(vg_sf_widen(v & 0xff, 4, 3, 7)) | nan);
 }
 
+/* fp32 to the nearest f16 and bf16, ties to even; NaN: 0x7fff. */
+static inline uint32_t vg_sf_to_f16(float x)
+{
+    uint32_t sign = vg_sf_bits(x) >> 16 & 0x8000;
+    uint32_t mag = vg_sf_bits(x) & 0x7fffffff;
+    /* Subnormals: adding 0.5 leaves x / 2^-24, rounded, in the low bits. */
+    uint32_t tiny = vg_sf_bits(vg_sf_float(mag) + 0.5f) - 0x3f000000u;
+    uint32_t odd = mag >> 13 & 1;
+    uint32_t h = ((mag + 0xfff + odd) >> 13) - (112u << 10);
+
+    h = mag < 0x38800000u ? tiny : h;
+    h = mag >= 0x477ff000u ? 0x7c00 : h;
+    return mag > 0x7f800000u ? 0x7fff : sign | h;
+}
+
+static inline uint32_t vg_sf_to_bf16(float x)
+{
+    uint32_t u = vg_sf_bits(x);
+    uint32_t r = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+
+    return (u & 0x7fffffff) > 0x7f800000u ? 0x7fff : r;
+}
+
 /* An fp32 that f16 can represent (or infinity, or NaN: 0x7fff). */
 static inline uint32_t vg_sf_to_f16_exact(float x)
 {

@@ -49,6 +49,9 @@ static UNUSED void assert_first_diag(struct mlagen_diags *d, const char *text) {
 
 /* ---- trees --------------------------------------------------------------- */
 
+/* A literal as data and size of a struct mlagen_embedded. */
+#define BYTES(literal) (const unsigned char *)(literal), sizeof(literal) - 1
+
 /* A tree of (path, text) pairs, ended by NULL; the table is the caller's. */
 static UNUSED struct mlagen_tree *make_tree(struct mlagen_embedded *table,
                                             const char *const *pairs) {
@@ -125,8 +128,8 @@ static UNUSED void assert_survives_no_memory(
                 assert_true(d.errors > 0);
                 refused++;
             } else {
+                assert_diags(&d, "");
                 assert_int_equal(status, MLAGEN_OK);
-                assert_true(d.errors == 0);
             }
             mlagen_diags_free(&d);
             assert_int_equal(failing.live, 0);

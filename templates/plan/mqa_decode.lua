@@ -1,0 +1,107 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- mqa_decode: paged MQA over the latent, the heart of the Absorb path.
+--
+--     S[r, s] = softmax_scale * q[r] . kv[s]     D = R + DR dims
+--     O[r]    = sum_s softmax(S[r])[s] kv[s][0 .. R-1],  LSE[r] = ln sum_s exp S[r, s]
+--
+-- for the rows r = (token, head) of every request and the keys s that the token may see
+-- (0 .. seq_len - q_len + token).  K and V are the same rows of the pool.  The work list
+-- is decode_plan's (lib/work_list.lua); a CTA walks its items.  The tile's shape and its
+-- accounting are in plan/decode_tile.lua.
+--
+-- Floor per item: its key rows (2 D bytes each) once, its query rows once, O once.
+-- MMAs per 64 keys and 64 rows: 4 * 8 * D/16 + 4 * 4 * R/8 = 2,176 at 576 / 512.
+--
+-- A tile of keys takes three barriers: its stage is full (and the stage before it free);
+-- the partial sums of S are there (a pair of warps); P is there.  The last is a barrier
+-- that also votes, and with the vote goes the row maximum: P is computed against the
+-- maximum as it was, and only if some lane's sum of P exceeds 256 is the tile redone
+-- with a new one.  A row's bits do not depend on its neighbours: in a redone tile a row
+-- whose own sum was in range keeps its old reference.
+
+local args = use("lib/args")
+local cost = use("lib/cost")
+local launch = use("lib/launch")
+local plan = use("lib/plan")
+local symbol = use("lib/symbol")
+local tile = use("plan/decode_tile")
+
+local M = {}
+
+local function arguments(spec)
+    local i32 = { align = 4 }
+    return args.layout(symbol.args_struct("mqa_decode"), {
+        args.ptr("q", "T", "in", "[batch, q_len, H, R + DR], absorbed queries"),
+        args.stride("q_batch_stride", "q from request to request"),
+        args.stride("q_token_stride", "q from token to token"),
+        args.stride("q_head_stride", "q from head to head"),
+        args.ptr("kv_cache", "T", "in", "[pages, P, R + DR]"),
+        args.stride("page_stride", "kv_cache from page to page"),
+        args.stride("row_stride", "kv_cache from row to row of a page"),
+        args.ptr("block_table", "i32", "in", "[batch, pages of a request], page ids; below 0: zeros", i32),
+        args.stride("block_table_stride", "block_table from request to request", 4),
+        args.ptr("header", "i32", "in", "[8], of decode_plan", i32),
+        args.ptr("item_begin", "i32", "in", "[ctas + 1], of decode_plan", i32),
+        args.ptr("items", "i32", "in", "[items, 8], of decode_plan"),
+        args.ptr("partial_o", "f32", "out", "[slots, rows per tile, R], of split units"),
+        args.ptr("partial_lse", "f32", "out", "[slots, rows per tile], natural logarithm", i32),
+        args.ptr("out", "T", "out", "[batch, q_len, H, R]"),
+        args.stride("out_batch_stride", "out from request to request"),
+        args.stride("out_token_stride", "out from token to token"),
+        args.stride("out_head_stride", "out from head to head"),
+        args.ptr("lse", "f32", "out", "[batch, q_len, H]; NULL: not wanted",
+            { align = 4, null = true }),
+        args.stride("lse_batch_stride", "lse from request to request", 4),
+        args.stride("lse_token_stride", "lse from token to token", 4),
+        args.stride("lse_head_stride", "lse from head to head", 4),
+        args.f32("softmax_scale", "factor of the scores"),
+        args.count("batch", "requests"),
+        args.count("q_len", "query tokens of a request"),
+        args.count("ctas", "blocks, as decode_plan was told"),
+    }, spec.dtype)
+end
+
+local function costs(spec, heads, t)
+    local c = cost.new()
+    local r = t.registers
+    local qk = t.m // 16 * (t.n // 8) * t.steps
+    local pv = t.m // 16 * (spec.kv_lora_rank // 8) * (t.n // 16)
+    c.add("tile", "%d rows x %d keys, %d stages; %d warps = %d of rows x %d of keys x %d of dims",
+        t.m, t.n, t.stages, t.warps, t.wm, t.wn, t.wk)
+    c.add("rows", "for %d to %d (token, head) rows of a request, %d heads", t.min_rows, t.max_rows, heads)
+    c.add("smem", "%s B: %d stages x %s, partial sums %s, P %s; %s per SM", cost.grouped(t.smem.total),
+        t.stages, cost.grouped(t.stage_bytes), cost.grouped(t.smem.p - t.smem.partials),
+        cost.grouped(t.m * t.p_stride), cost.plural(t.ctas_per_sm, "CTA"))
+    c.add("registers", "O %d + Q %d + S %d of 255", r.o, r.q, r.s)
+    c.add("mma", "%s x m16n8k16 per key tile: %s for S, %s for O", cost.grouped(qk + pv),
+        cost.grouped(qk), cost.grouped(pv))
+    c.add("bytes", "%s per key tile (floor), %s of queries per item", cost.grouped(t.n * 2 * t.dims),
+        cost.grouped(t.m * 2 * t.dims))
+    return c.pairs
+end
+
+function M.plans(spec, arch, heads)
+    local out = {}
+    for _, t in ipairs(tile.tiles(spec, arch, heads)) do
+        out[#out + 1] = plan.new(spec, arch, heads, "mqa_decode", {
+            variant = t.name,
+            args = arguments(spec),
+            launch = {
+                block = { t.threads, 1, 1 },
+                min_ctas = t.ctas_per_sm,
+                smem_dynamic = t.smem.total,
+                pdl = false,
+                grid = {
+                    launch.axis_of(1, launch.per("batch", launch.MAX_X), launch.per("ctas", 1)),
+                    launch.axis_of(2, launch.const(1)),
+                    launch.axis_of(3, launch.const(1)),
+                },
+            },
+            cost = costs(spec, heads, t),
+            tile = t,
+        })
+    end
+    return out
+end
+
+return M

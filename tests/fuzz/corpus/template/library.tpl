@@ -1,0 +1,1 @@
+${tostring(table.concat({1,2},","))}${("x"):rep(3)}${#"\u{48}"}

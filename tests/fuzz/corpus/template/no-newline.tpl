@@ -1,0 +1,1 @@
+@ local v = include("t.tpl", {})

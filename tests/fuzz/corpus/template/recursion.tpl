@@ -1,0 +1,1 @@
+${include("t.tpl", {x = 1})}

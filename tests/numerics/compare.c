@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * compare.c: the kept outputs against the oracle, element by element.
+ *
+ * Bars.  A copy is exact.  A computed value may be off by half a unit in the
+ * last place of its own type (it is rounded once) plus what single precision
+ * can lose on the way, which each row oracle states next to its formula.  Over
+ * all 16-bit outputs of a group the cosine distance stays below 5e-6, which
+ * shows errors that all lean one way.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "run.h"
+
+/* Relative errors are shown for elements that are not tiny in their row. */
+enum { TINY_SHARE = 256 };
+
+double num_cosine_distance(const struct num_verdict *v)
+{
+    if (v->want == 0 && v->got == 0)
+        return 0;
+    return 1 - v->dot / sqrt(v->want * v->got);
+}
+
+/* A finite expectation whose rounding is infinite may come out as infinity. */
+static bool overflows(enum num_elem elem, double want, double got)
+{
+    return isinf(got) && signbit(got) == signbit(want) &&
+           fabs(want) > num_max(elem) * (1 - num_half_ulp(elem));
+}
+
+static bool agrees(enum num_elem elem, const struct num_expect *e, int64_t k,
+                   uint64_t bits, double got)
+{
+    double want = e->value[k];
+    if (e->exact[k])
+        return bits == e->bits[k];
+    if (isnan(want))
+        return isnan(got);
+    if (isinf(want))
+        return got == want;
+    return fabs(got - want) <= e->tolerance[k] || overflows(elem, want, got);
+}
+
+static void measure(const struct num_tensor *t, const struct num_expect *e,
+                    int64_t k, double got, double row_max,
+                    struct num_verdict *v)
+{
+    double want = e->value[k], error = fabs(got - want);
+
+    if (!isfinite(want) || !isfinite(got))
+        return;
+    v->max_abs = fmax(v->max_abs, error);
+    if (fabs(want) * TINY_SHARE >= row_max && want != 0)
+        v->max_rel = fmax(v->max_rel, error / fabs(want));
+    if (e->tolerance[k] > 0)
+        v->worst = fmax(v->worst, error / e->tolerance[k]);
+    /* Copies may hold numbers whose squares overflow. */
+    if (t->elem != NUM_F32 && !e->exact[k]) {
+        v->dot += want * got;
+        v->want += want * want;
+        v->got += got * got;
+    }
+}
+
+static void compare_row(struct num_case *c, const struct num_tensor *t,
+                        const int64_t *i, struct num_expect *e,
+                        struct num_verdict *v)
+{
+    size_t es = num_elem_bytes(t->elem);
+    int64_t within;
+    const struct num_extent *extent = num_locate(t, i[0], i[1], 0, &within);
+    double row_max = 0;
+
+    if (!extent->live[within])
+        return;
+    c->family->row(c, t, i, e);
+    for (int64_t k = 0; k < t->width; k++)
+        if (isfinite(e->value[k]))
+            row_max = fmax(row_max, fabs(e->value[k]));
+    for (int64_t k = 0; k < t->width; k++) {
+        const unsigned char *p = extent->kept + within + (size_t)k * es;
+        double got = num_decode(t->elem, p);
+        measure(t, e, k, got, row_max, v);
+        if (!agrees(t->elem, e, k, num_bits(t->elem, p), got))
+            num_fail(v, c,
+                     "%s[%lld][%lld][%lld] is %.9g (0x%llx), should be %.9g "
+                     "+- %.3g",
+                     t->field, (long long)i[0], (long long)i[1], (long long)k,
+                     got, (unsigned long long)num_bits(t->elem, p),
+                     e->value[k], e->tolerance[k]);
+    }
+}
+
+void num_compare(struct num_case *c, struct num_verdict *v)
+{
+    struct num_expect *e = num_alloc(sizeof(*e));
+
+    for (int i = 0; i < c->tensors; i++) {
+        struct num_tensor *t = &c->tensor[i];
+        for (int64_t r = 0; r < t->rows && t->output; r++)
+            compare_row(c, t, t->row[r].index, e, v);
+    }
+    free(e);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * device.c: choosing a driver, and thin names for its memory calls.
+ */
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device.h"
+#include "internal.h"
+
+static mla_status try_driver(struct num_device *d, const char *driver,
+                             mla_log_fn log, char *why, size_t size)
+{
+    mla_options options = MLA_OPTIONS_INIT;
+    mla_status status;
+
+    options.driver = driver;
+    options.log = log;
+    status = mla_context_create(&options, &d->ctx);
+    if (status)
+        return status;
+    d->info.size = sizeof(d->info);
+    status = mla_device(d->ctx, &d->info);
+    if (status) {
+        size_t used = strlen(why);
+        snprintf(why + used, size - used, "%s%s", used ? "; " : "",
+                 mla_last_error(d->ctx));
+        mla_context_destroy(d->ctx);
+        d->ctx = NULL;
+    }
+    return status;
+}
+
+/* directory of the executable / name; false if there is no such file. */
+static bool beside(const char *name, char *out, size_t size)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n <= 0)
+        return false;
+    self[n] = 0;
+    snprintf(out, size, "%s/%s", dirname(self), name);
+    return access(out, R_OK) == 0;
+}
+
+static void find_symbol(struct num_device *d, const char *name, void *slot)
+{
+    void *address = NULL;
+    if (mla_driver_symbol(d->ctx, name, &address) == MLA_OK)
+        memcpy(slot, &address, sizeof(address));
+}
+
+static void find_extras(struct num_device *d)
+{
+    mla_log_fn log = d->ctx->options.log;
+    d->ctx->options.log = NULL; /* their absence is no news */
+    find_symbol(d, "vgpu_report", &d->report);
+    find_symbol(d, "vgpu_alloc_sparse", &d->alloc_sparse);
+    find_symbol(d, "vgpu_counters_json", &d->counters);
+    find_symbol(d, "vgpu_counters_reset", &d->counters_reset);
+    d->ctx->options.log = log;
+    d->is_virtual = d->report != NULL;
+}
+
+mla_status num_device_open(struct num_device *out, mla_log_fn log, char *why,
+                           size_t size)
+{
+    const char *env = getenv("MLA_DRIVER");
+    char path[PATH_MAX + 32];
+    mla_status status;
+
+    memset(out, 0, sizeof(*out));
+    *why = 0;
+    status = try_driver(out, NULL, log, why, size);
+    if ((status == MLA_NO_DRIVER || status == MLA_NO_DEVICE) &&
+        !(env && *env) && (beside("libvgpu.so", path, sizeof(path)) ||
+                           beside("../lib/libvgpu.so", path, sizeof(path))))
+        status = try_driver(out, path, log, why, size);
+    if (!status)
+        find_extras(out);
+    return status;
+}
+
+void num_device_close(struct num_device *d)
+{
+    mla_context_destroy(d->ctx);
+    d->ctx = NULL;
+}
+
+/* The virtual GPU reads its environment anew at each cuInit. */
+void num_device_schedule(struct num_device *d, uint64_t seed)
+{
+    char text[32];
+    if (!d->is_virtual)
+        return;
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)seed);
+    setenv("VGPU_SEED", text, 1);
+    d->ctx->driver.init(0);
+}
+
+int num_device_alloc(struct num_device *d, bool sparse, uint64_t bytes,
+                     uint64_t *address)
+{
+    int result = MLA__CUDA_SUCCESS;
+
+    if (mla__enter(d->ctx))
+        return MLA__CUDA_NO_DEVICE;
+    if (sparse && d->alloc_sparse) {
+        *address = d->alloc_sparse(bytes);
+        result = *address ? MLA__CUDA_SUCCESS : 2; /* out of memory */
+    } else {
+        result = d->ctx->driver.mem_alloc(address, bytes);
+    }
+    mla__leave(d->ctx);
+    return result;
+}
+
+void num_device_free(struct num_device *d, uint64_t address)
+{
+    if (address && mla__enter(d->ctx) == MLA_OK) {
+        d->ctx->driver.mem_free(address);
+        mla__leave(d->ctx);
+    }
+}
+
+int num_device_write(struct num_device *d, uint64_t to, const void *from,
+                     size_t bytes)
+{
+    int result;
+    if (bytes == 0)
+        return MLA__CUDA_SUCCESS;
+    if (mla__enter(d->ctx))
+        return MLA__CUDA_NO_DEVICE;
+    result = d->ctx->driver.mem_write(to, from, bytes);
+    mla__leave(d->ctx);
+    return result;
+}
+
+int num_device_read(struct num_device *d, void *to, uint64_t from,
+                    size_t bytes)
+{
+    int result;
+    if (bytes == 0)
+        return MLA__CUDA_SUCCESS;
+    if (mla__enter(d->ctx))
+        return MLA__CUDA_NO_DEVICE;
+    result = d->ctx->driver.mem_read(to, from, bytes);
+    mla__leave(d->ctx);
+    return result;
+}
+
+int num_device_synchronize(struct num_device *d)
+{
+    int result;
+    if (mla__enter(d->ctx))
+        return MLA__CUDA_NO_DEVICE;
+    result = d->ctx->driver.ctx_synchronize();
+    mla__leave(d->ctx);
+    return result;
+}
+
+const char *num_device_error(struct num_device *d, int result)
+{
+    mla__cuda_fail(d->ctx, "CUDA", result);
+    return mla_last_error(d->ctx);
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run.c: placing, poisoning, launching, reading back.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+enum { GUARD = 256 }; /* bytes of canary on each side of a buffer */
+
+/* A tensor's buffer of one run. */
+struct placed {
+    uint64_t base, address;
+    int64_t before; /* bytes from base to address */
+};
+
+void num_fail(struct num_verdict *v, const struct num_case *c,
+              const char *format, ...)
+{
+    va_list list;
+    int used;
+
+    if (v->failures++ > 0)
+        return;
+    used = snprintf(v->why, sizeof(v->why), "%s, %lld tokens: ",
+                    c->shape.group, (long long)c->tokens);
+    va_start(list, format);
+    vsnprintf(v->why + used, sizeof(v->why) - (size_t)used, format, list);
+    va_end(list);
+}
+
+/* As num_fail, with what the virtual GPU has to say. */
+static void fail_on_device(struct num_device *d, struct num_verdict *v,
+                           const struct num_case *c, const char *error)
+{
+    num_fail(v, c, "%s%s%s", error, d->report ? "\n" : "",
+             d->report ? d->report() : "");
+}
+
+/* Masks ----------------------------------------------------------------- */
+
+/* The token that a row belongs to, or -1 if it serves all. */
+static int64_t token_of(const struct num_case *c, const struct num_tensor *t,
+                        const int64_t *index)
+{
+    if (t->token_axis == 0 || t->token_axis == 1)
+        return index[t->token_axis];
+    if (t->output && c->family->owner)
+        return c->family->owner(c, t, index);
+    return -1;
+}
+
+static unsigned char *mask_at(const struct num_tensor *t, int64_t i0,
+                              int64_t i1)
+{
+    int64_t within;
+    struct num_extent *e = num_locate(t, i0, i1, 0, &within);
+    return e->mask + within;
+}
+
+static void clear_row(const struct num_case *c, struct num_tensor *t,
+                      const struct num_row *row, const struct num_run *run)
+{
+    size_t es = num_elem_bytes(t->elem);
+    int64_t token, end = run->first + run->count;
+
+    if (t->token_axis == NUM_ROW_AXIS) {
+        unsigned char *mask = mask_at(t, 0, 0);
+        memset(mask, 0, es * (size_t)run->first);
+        memset(mask + (size_t)end * es, 0, es * (size_t)(c->tokens - end));
+        return;
+    }
+    token = token_of(c, t, row->index);
+    if (token >= 0 && (token < run->first || token >= end))
+        memset(mask_at(t, row->index[0], row->index[1]), 0,
+               es * (size_t)t->width);
+}
+
+static void make_masks(struct num_case *c, const struct num_run *run)
+{
+    for (int i = 0; i < c->tensors; i++) {
+        struct num_tensor *t = &c->tensor[i];
+        for (int k = 0; k < t->extents; k++)
+            memcpy(t->extent[k].mask, t->extent[k].live,
+                   (size_t)t->extent[k].bytes);
+        for (int64_t r = 0; r < t->rows && run->count < c->tokens; r++)
+            clear_row(c, t, &t->row[r], run);
+    }
+}
+
+/* Placing --------------------------------------------------------------- */
+
+static void fill_poison(enum num_elem elem, enum num_poison poison,
+                        unsigned char *to, int64_t bytes)
+{
+    size_t es = num_elem_bytes(elem);
+    uint64_t bits = num_poison_bits(elem, poison);
+    for (int64_t k = 0; k + (int64_t)es <= bytes; k += (int64_t)es)
+        memcpy(to + k, &bits, es);
+}
+
+/* The image of a run: data where the call may read, poison elsewhere. */
+static void make_image(struct num_tensor *t, struct num_extent *e,
+                       enum num_poison poison)
+{
+    fill_poison(t->elem, poison, e->sent, e->bytes);
+    if (!t->input)
+        return;
+    for (int64_t k = 0; k < e->bytes; k++)
+        if (e->mask[k])
+            e->sent[k] = e->data[k];
+}
+
+static int write_guards(struct num_device *d, const struct num_tensor *t,
+                        const struct placed *p, enum num_poison poison)
+{
+    unsigned char guard[4 * GUARD];
+    uint64_t end = p->address + (uint64_t)t->span;
+    int result;
+
+    if (p->before == 0)
+        return 0;
+    fill_poison(t->elem, poison, guard, sizeof(guard));
+    result = num_device_write(d, p->base, guard, (size_t)p->before);
+    return result ? result : num_device_write(d, end, guard, GUARD);
+}
+
+/* With canaries the address is an odd multiple of the alignment that the
+ * kernel asks for, so that it cannot rely on more. */
+static int place(struct num_device *d, struct num_tensor *t,
+                 const struct num_run *run, struct placed *p)
+{
+    int64_t bytes = t->span;
+    int result;
+
+    p->before = 0;
+    if (run->guarded && !t->sparse) {
+        p->before = GUARD + t->align;
+        bytes += p->before + GUARD;
+    }
+    result = num_device_alloc(d, t->sparse, (uint64_t)(bytes ? bytes : 1),
+                              &p->base);
+    if (result)
+        return result;
+    p->address = p->base + (uint64_t)p->before;
+    result = write_guards(d, t, p, run->poison);
+    for (int k = 0; k < t->extents && !result; k++) {
+        struct num_extent *e = &t->extent[k];
+        make_image(t, e, run->poison);
+        result = num_device_write(d, p->address + (uint64_t)e->offset,
+                                  e->sent, (size_t)e->bytes);
+    }
+    return result;
+}
+
+/* Judging --------------------------------------------------------------- */
+
+static void describe(const struct num_tensor *t, int64_t offset, char *out,
+                     size_t size)
+{
+    int64_t es = (int64_t)num_elem_bytes(t->elem);
+    for (int64_t r = 0; r < t->rows; r++) {
+        const int64_t *i = t->row[r].index;
+        int64_t at = i[0] * t->stride[0] + i[1] * t->stride[1];
+        if (offset < at || offset >= at + t->width * es)
+            continue;
+        snprintf(out, size, "%s[%lld][%lld][%lld]", t->field, (long long)i[0],
+                 (long long)i[1], (long long)((offset - at) / es));
+        return;
+    }
+    snprintf(out, size, "%s, byte %lld", t->field, (long long)offset);
+}
+
+static const char *run_name(const struct num_run *run, char *out, size_t size)
+{
+    snprintf(out, size, "%s around, schedule %llu, tokens %lld..%lld",
+             num_poison_name(run->poison), (unsigned long long)run->schedule,
+             (long long)run->first,
+             (long long)(run->first + run->count - 1));
+    return out;
+}
+
+/* False after the first difference, which is reported. */
+static bool judge_extent(struct num_case *c, struct num_tensor *t,
+                         struct num_extent *e, const unsigned char *got,
+                         const struct num_run *run, struct num_verdict *v)
+{
+    char where[128], how[128];
+
+    for (int64_t k = 0; k < e->bytes; k++) {
+        bool own = t->output && e->mask[k];
+        unsigned char want = own ? e->kept[k] : e->sent[k];
+        if ((own && run->is_first) || got[k] == want)
+            continue;
+        describe(t, e->offset + k, where, sizeof(where));
+        run_name(run, how, sizeof(how));
+        num_fail(v, c,
+                 own ? "%s differs from the clean run: byte %02x, not %02x "
+                       "(%s)"
+                     : "%s is not the call's to write: byte %02x, was %02x "
+                       "(%s)",
+                 where, got[k], want, how);
+        return false;
+    }
+    if (run->is_first && t->output)
+        memcpy(e->kept, got, (size_t)e->bytes);
+    return true;
+}
+
+static bool judge_guards(struct num_device *d, struct num_case *c,
+                         struct num_tensor *t, const struct placed *p,
+                         enum num_poison poison, struct num_verdict *v)
+{
+    unsigned char want[4 * GUARD], got[4 * GUARD];
+    uint64_t end = p->address + (uint64_t)t->span;
+
+    if (p->before == 0)
+        return true;
+    fill_poison(t->elem, poison, want, sizeof(want));
+    if (num_device_read(d, got, p->base, (size_t)p->before) ||
+        memcmp(got, want, (size_t)p->before)) {
+        num_fail(v, c, "%s: the bytes before it have changed", t->field);
+        return false;
+    }
+    if (num_device_read(d, got, end, GUARD) || memcmp(got, want, GUARD)) {
+        num_fail(v, c, "%s: the bytes after it have changed", t->field);
+        return false;
+    }
+    return true;
+}
+
+static bool judge(struct num_device *d, struct num_case *c,
+                  struct num_tensor *t, const struct placed *p,
+                  const struct num_run *run, struct num_verdict *v)
+{
+    bool good = judge_guards(d, c, t, p, run->poison, v);
+
+    for (int k = 0; k < t->extents && good; k++) {
+        struct num_extent *e = &t->extent[k];
+        unsigned char *got = num_alloc((size_t)e->bytes);
+        int result = num_device_read(d, got, p->address + (uint64_t)e->offset,
+                                     (size_t)e->bytes);
+        if (result) {
+            fail_on_device(d, v, c, num_device_error(d, result));
+            good = false;
+        } else {
+            good = judge_extent(c, t, e, got, run, v);
+        }
+        free(got);
+    }
+    return good;
+}
+
+/* One run --------------------------------------------------------------- */
+
+static bool place_all(struct num_device *d, struct num_case *c,
+                      const struct num_run *run, struct placed *p,
+                      struct num_verdict *v)
+{
+    make_masks(c, run);
+    for (int i = 0; i < c->tensors; i++) {
+        int result = place(d, &c->tensor[i], run, &p[i]);
+        if (result) {
+            num_fail(v, c, "%s (%lld bytes): %s", c->tensor[i].field,
+                     (long long)c->tensor[i].span,
+                     num_device_error(d, result));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool launch(struct num_device *d, struct num_case *c,
+                   const struct num_run *run, const struct placed *p,
+                   struct num_verdict *v)
+{
+    uint64_t address[NUM_MAX_TENSORS];
+    mla_args *args = NULL;
+    const char *unknown = NULL;
+    mla_status status;
+    int result = 0;
+
+    for (int i = 0; i < c->tensors; i++)
+        address[i] = p[i].address;
+    num_device_schedule(d, run->schedule);
+    status = mla_args_create(c->subject->kernel, &args);
+    if (!status)
+        unknown = num_bind(c, address, run->first, run->count, args);
+    if (!status && !unknown)
+        status = mla_launch(args, NULL);
+    if (!status && !unknown)
+        result = num_device_synchronize(d);
+    mla_args_free(args);
+    v->launches++;
+    if (unknown)
+        num_fail(v, c, "no value for argument '%s'", unknown);
+    else if (status)
+        fail_on_device(d, v, c, mla_last_error(c->subject->ctx));
+    else if (result)
+        fail_on_device(d, v, c, num_device_error(d, result));
+    return !unknown && !status && !result;
+}
+
+bool num_run_once(struct num_device *d, struct num_case *c,
+                  const struct num_run *run, struct num_verdict *v)
+{
+    struct placed p[NUM_MAX_TENSORS] = {{0, 0, 0}};
+    bool good = place_all(d, c, run, p, v) && launch(d, c, run, p, v);
+
+    for (int i = 0; i < c->tensors && good; i++)
+        good = judge(d, c, &c->tensor[i], &p[i], run, v);
+    for (int i = 0; i < c->tensors; i++)
+        num_device_free(d, p[i].base);
+    return good;
+}
+
+/* All runs of a case ---------------------------------------------------- */
+
+/* Parts of the batch on their own: its ends, its middle, all but the first.
+ * The bits of a token must not depend on its company. */
+static void run_windows(struct num_device *d, struct num_case *c,
+                        struct num_verdict *v)
+{
+    const int64_t n = c->tokens;
+    const int64_t window[][2] = {{0, 1}, {n - 1, 1}, {n / 2 - 1, 3},
+                                 {1, n - 1}};
+
+    for (size_t i = 0; i < sizeof(window) / sizeof(window[0]); i++) {
+        struct num_run run = {NUM_POISON_NAN, num_random(&c->rng) | 1,
+                              window[i][0], window[i][1], true, false};
+        if (!num_run_once(d, c, &run, v))
+            return;
+    }
+}
+
+void num_check_case(struct num_device *d, struct num_case *c, int schedules,
+                    struct num_verdict *v)
+{
+    int runs = num_is(c, NUM_ALL_POISONS) && schedules < NUM_POISONS
+                   ? NUM_POISONS
+                   : schedules;
+    int turn = (int)num_below(&c->rng, 3);
+
+    v->cases++;
+    for (int i = 0; i < runs; i++) {
+        struct num_run run = {NUM_POISON_ZERO, 0, 0, c->tokens, i > 0, i == 0};
+        if (i > 0) {
+            run.poison = (enum num_poison)(1 + (turn + i) % 3);
+            run.schedule = num_random(&c->rng) | 1;
+        }
+        if (!num_run_once(d, c, &run, v))
+            return;
+        if (i == 0)
+            num_compare(c, v);
+    }
+    if (num_is(c, NUM_WINDOWS))
+        run_windows(d, c, v);
+}
+
+void num_check_empty(struct num_device *d, struct num_case *c,
+                     struct num_verdict *v)
+{
+    struct num_run run = {NUM_POISON_NAN, 0, 0, 0, true, true};
+    uint64_t nowhere[NUM_MAX_TENSORS] = {0};
+    mla_args *args = NULL;
+
+    v->cases++;
+    num_run_once(d, c, &run, v);
+    v->cases++;
+    if (mla_args_create(c->subject->kernel, &args) != MLA_OK)
+        num_fail(v, c, "%s", mla_last_error(c->subject->ctx));
+    else if (num_bind(c, nowhere, 0, 0, args) || mla_launch(args, NULL))
+        num_fail(v, c, "no tokens and NULL pointers: %s",
+                 mla_last_error(c->subject->ctx));
+    mla_args_free(args);
+}

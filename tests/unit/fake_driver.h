@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fake_driver.h: a CUDA driver for unit tests, as a filled function table.
+ *
+ * It is put into a context in place of what dlopen would have found.  Device
+ * memory is host memory, a launch calls a hook, and every call can be told to
+ * fail.  Included by one test program each, hence everything is static.
+ */
+#ifndef FAKE_DRIVER_H
+#define FAKE_DRIVER_H
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+struct fake_launch {
+    unsigned grid[3], block[3], smem;
+    void *stream;
+    const void *args;
+};
+
+static struct {
+    int devices, major, minor, smem_optin;
+    int load_result; /* of machine code (ELF) */
+    int ptx_result;  /* of anything else */
+    int launch_result, attribute_result;
+    int loads, ptx_loads, launches, unloads;
+    int dynamic_smem; /* last value of the function attribute */
+    int current; /* pushed contexts */
+    char last_image[64];
+    struct fake_launch last;
+    int (*on_launch)(const struct fake_launch *launch); /* may be NULL */
+} fake;
+
+static int fake_init(unsigned flags)
+{
+    (void)flags;
+    return fake.devices ? 0 : 100;
+}
+
+static int fake_version(int *version)
+{
+    *version = 13000;
+    return 0;
+}
+
+static int fake_error_name(int result, const char **text)
+{
+    *text = result == 719 ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR_FAKE";
+    return 0;
+}
+
+static int fake_error_text(int result, const char **text)
+{
+    (void)result;
+    *text = "as told";
+    return 0;
+}
+
+static int fake_device_count(int *count)
+{
+    *count = fake.devices;
+    return 0;
+}
+
+static int fake_device_get(int *device, int ordinal)
+{
+    *device = ordinal;
+    return 0;
+}
+
+static int fake_device_name(char *name, int size, int device)
+{
+    (void)device;
+    snprintf(name, (size_t)size, "Fake");
+    return 0;
+}
+
+static int fake_device_attribute(int *value, int attribute, int device)
+{
+    (void)device;
+    *value = attribute == MLA__ATTR_MAJOR        ? fake.major
+             : attribute == MLA__ATTR_MINOR      ? fake.minor
+             : attribute == MLA__ATTR_SMEM_OPTIN ? fake.smem_optin
+                                                 : 108;
+    return 0;
+}
+
+static int fake_ctx_retain(void **ctx, int device)
+{
+    (void)device;
+    *ctx = &fake;
+    return 0;
+}
+
+static int fake_ctx_release(int device)
+{
+    (void)device;
+    return 0;
+}
+
+static int fake_ctx_push(void *ctx)
+{
+    (void)ctx;
+    fake.current++;
+    return 0;
+}
+
+static int fake_ctx_pop(void **ctx)
+{
+    *ctx = &fake;
+    fake.current--;
+    return 0;
+}
+
+static int fake_synchronize(void)
+{
+    return 0;
+}
+
+static int fake_module_load(void **module, const void *image, unsigned count,
+                            int *options, void **values)
+{
+    bool elf = memcmp(image, "\177ELF", 4) == 0;
+    (void)count;
+    (void)options;
+    (void)values;
+    fake.loads += elf;
+    fake.ptx_loads += !elf;
+    snprintf(fake.last_image, sizeof(fake.last_image), "%.60s",
+             (const char *)image);
+    *module = elf ? &fake.loads : &fake.ptx_loads;
+    return elf ? fake.load_result : fake.ptx_result;
+}
+
+static int fake_module_unload(void *module)
+{
+    (void)module;
+    fake.unloads++;
+    return 0;
+}
+
+static int fake_module_function(void **function, void *module,
+                                const char *name)
+{
+    (void)name;
+    *function = module;
+    return 0;
+}
+
+static int fake_function_set(void *function, int attribute, int value)
+{
+    (void)function;
+    if (attribute == MLA__FUNC_MAX_DYNAMIC_SMEM)
+        fake.dynamic_smem = value;
+    return fake.attribute_result;
+}
+
+static int fake_do_launch(void *function, unsigned grid_x, unsigned grid_y,
+                          unsigned grid_z, unsigned block_x, unsigned block_y,
+                          unsigned block_z, unsigned smem, void *stream,
+                          void **params, void **extra)
+{
+    (void)function;
+    (void)extra;
+    fake.launches++;
+    fake.last = (struct fake_launch){{grid_x, grid_y, grid_z},
+                                     {block_x, block_y, block_z},
+                                     smem,
+                                     stream,
+                                     params[0]};
+    if (fake.launch_result)
+        return fake.launch_result;
+    return fake.on_launch ? fake.on_launch(&fake.last) : 0;
+}
+
+static int fake_mem_alloc(uint64_t *address, size_t bytes)
+{
+    void *block = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    *address = (uint64_t)(uintptr_t)block;
+    return block ? 0 : 2;
+}
+
+static int fake_mem_free(uint64_t address)
+{
+    free((void *)(uintptr_t)address);
+    return 0;
+}
+
+static int fake_mem_write(uint64_t to, const void *from, size_t bytes)
+{
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return 0;
+}
+
+static int fake_mem_read(void *to, uint64_t from, size_t bytes)
+{
+    memcpy(to, (void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+/* A context whose driver is the fake, an A100 with one device. */
+static mla_context *fake_context(const mla_options *options)
+{
+    mla_context *ctx;
+
+    memset(&fake, 0, sizeof(fake));
+    fake.devices = 1;
+    fake.major = 8;
+    fake.smem_optin = 166912;
+    if (mla_context_create(options, &ctx) != MLA_OK)
+        return NULL;
+    ctx->driver = (struct mla__driver){
+        .handle = dlopen(NULL, RTLD_NOW),
+        .path = mla__strdup(ctx, "libfake.so"),
+        .init = fake_init,
+        .version = fake_version,
+        .error_name = fake_error_name,
+        .error_text = fake_error_text,
+        .device_count = fake_device_count,
+        .device_get = fake_device_get,
+        .device_name = fake_device_name,
+        .device_attribute = fake_device_attribute,
+        .ctx_retain = fake_ctx_retain,
+        .ctx_release = fake_ctx_release,
+        .ctx_push = fake_ctx_push,
+        .ctx_pop = fake_ctx_pop,
+        .ctx_synchronize = fake_synchronize,
+        .module_load = fake_module_load,
+        .module_unload = fake_module_unload,
+        .module_function = fake_module_function,
+        .function_set = fake_function_set,
+        .launch = fake_do_launch,
+        .mem_alloc = fake_mem_alloc,
+        .mem_free = fake_mem_free,
+        .mem_write = fake_mem_write,
+        .mem_read = fake_mem_read,
+    };
+    return ctx;
+}
+
+/* Writes a file below a directory made for the test. */
+static void fake_file(const char *directory, const char *name,
+                      const char *text)
+{
+    char path[4096];
+    FILE *file;
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    file = fopen(path, "wb");
+    if (!file || fputs(text, file) == EOF || fclose(file))
+        abort();
+}
+
+/* A fresh directory under $TMPDIR or /tmp; the caller removes it. */
+static char *fake_directory(void)
+{
+    static char path[4096];
+    const char *root = getenv("TMPDIR");
+    snprintf(path, sizeof(path), "%s/mla-test-XXXXXX", root ? root : "/tmp");
+    if (!mkdtemp(path))
+        abort();
+    return path;
+}
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * gpu.h: a CUDA driver for tests, virtual or real.
+ *
+ * Without MLA_DRIVER the tests call the virtual GPU that is linked in; with
+ * it they open the library it names (libcuda.so.1 on a machine with a GPU)
+ * and call that instead.  Either way through one structure of function
+ * pointers, so a test cannot tell which.  The virtual GPU is an h200 unless
+ * VGPU_DEVICE says otherwise: it runs PTX of sm_80 to sm_90a.
+ */
+#ifndef TEST_VGPU_GPU_H
+#define TEST_VGPU_GPU_H
+
+#include "driver_api.h"
+#include "vgpu.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GPU_FIELD(name, suffix, since, args) CUresult(*name##suffix) args;
+static struct {
+    VG_API(GPU_FIELD)
+    const char *(*report)(void);
+    bool is_virtual;
+    int arch;               /* 80, 90, ... */
+    CUcontext ctx;
+} gpu;
+
+static inline const char *gpu_report(void)
+{
+    return gpu.report ? gpu.report() : "";
+}
+
+#define GPU_LOAD(name, suffix, since, args)                                   \
+    *(void **)&gpu.name##suffix = dlsym(lib, #name #suffix);
+#define GPU_LINK(name, suffix, since, args) gpu.name##suffix = name##suffix;
+
+static inline int gpu_open(void)
+{
+    const char *path = getenv("MLA_DRIVER");
+    gpu.is_virtual = !path;
+    gpu.report = vgpu_report;
+    VG_API(GPU_LINK)
+    if (!path)
+        return setenv("VGPU_DEVICE", "h200", 0);
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!lib) {
+        fprintf(stderr, "# %s\n", dlerror());
+        return 1;
+    }
+    VG_API(GPU_LOAD)
+    *(void **)&gpu.report = dlsym(lib, "vgpu_report");
+    gpu.is_virtual = gpu.report != NULL;
+    return gpu.cuInit ? 0 : 1;
+}
+
+/* Fails the test with the driver's own words. */
+#define gpu_ok(call) gpu_check((call), #call, __FILE__, __LINE__)
+static inline void gpu_check(CUresult r, const char *call, const char *file,
+                             int line)
+{
+    const char *name = NULL;
+    if (!r)
+        return;
+    gpu.cuGetErrorName(r, &name);
+    print_error("%s: %s (%d)\n%s\n", call, name ? name : "?", r,
+                gpu_report());
+    _fail(file, line);
+}
+
+/* A fresh context in the current thread: set-up of every test, so that the
+ * sticky error of a failed test does not reach the next. */
+static inline int gpu_begin(void **state)
+{
+    int major = 0, minor = 0;
+    (void)state;
+    if (!gpu.cuInit && gpu_open())
+        return 1;
+    if (gpu.cuInit(0) || gpu.cuCtxCreate_v2(&gpu.ctx, 0, 0) ||
+        gpu.cuDeviceGetAttribute(&major, 75, 0) ||
+        gpu.cuDeviceGetAttribute(&minor, 76, 0)) {
+        fprintf(stderr, "# %s\n", gpu_report());
+        return 1;
+    }
+    gpu.arch = 10 * major + minor;
+    return 0;
+}
+
+static inline int gpu_end(void **state)
+{
+    (void)state;
+    return gpu.cuCtxDestroy_v2(gpu.ctx) ? 1 : 0;
+}
+
+static inline CUdeviceptr gpu_upload(const void *bytes, size_t n)
+{
+    CUdeviceptr at = 0;
+    gpu_ok(gpu.cuMemAlloc_v2(&at, n));
+    gpu_ok(gpu.cuMemcpyHtoD_v2(at, bytes, n));
+    return at;
+}
+
+/* Loads PTX text; a refusal fails the test with the report. */
+static inline CUmodule gpu_load(const char *ptx)
+{
+    CUmodule m = NULL;
+    char log[2000] = "";
+    int option[2] = {CU_JIT_ERROR_LOG_BUFFER,
+                     CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *value[2] = {log, (void *)sizeof log};
+    CUresult r = gpu.cuModuleLoadDataEx(&m, ptx, 2, option, value);
+    if (r)
+        fail_msg("PTX refused (%d): %s\n%s", r, log, ptx);
+    return m;
+}
+
+static inline CUfunction gpu_function(CUmodule m, const char *name)
+{
+    CUfunction f = NULL;
+    gpu_ok(gpu.cuModuleGetFunction(&f, m, name));
+    return f;
+}
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mem_hooks.c: the memory side's part in launches, workers and CTAs, and what
+ * synchronisation means to the race detector (hooks declared in exec.h).
+ */
+#include "bits.h"
+#include "touch.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define POISON 0xff /* unwritten shared and local memory: NaNs, wild indices */
+
+/* The memory side of a launch: workers add their counts when they end. */
+struct mem_launch {
+    pthread_mutex_t lock;
+    struct vg_counts counts;
+};
+
+/* ---- launch ------------------------------------------------------------- */
+
+bool vg_mem_launch_begin(struct vg_launch *l)
+{
+    struct mem_launch *ml = calloc(1, sizeof *ml);
+
+    if (!ml)
+        return false;
+    if (pthread_mutex_init(&ml->lock, NULL)) {
+        free(ml);
+        return false;
+    }
+    l->mem = ml;
+    if (l->config.memory)
+        vg_mem_clear_touched(l->config.memory);
+    return true;
+}
+
+/* Instruction counts come from the executor, per instruction. */
+static void count_instructions(const struct vg_launch *l, struct vg_counts *c)
+{
+    const struct vg_program *p = l->program;
+    const struct vg_result *r = l->result;
+
+    c->warp_insns = r->warp_insns;
+    c->thread_insns = r->thread_insns;
+    for (int pc = 0; pc < p->ninsn && r->hits; pc++)
+        c->cls[p->insn[pc].cls] += r->hits[pc];
+}
+
+void vg_mem_launch_end(struct vg_launch *l)
+{
+    struct mem_launch *ml = l->mem;
+
+    if (!ml)
+        return;
+    count_instructions(l, &ml->counts);
+    vg_counters_record(l, &ml->counts);
+    pthread_mutex_destroy(&ml->lock);
+    free(ml);
+    l->mem = NULL;
+}
+
+/* ---- worker ------------------------------------------------------------- */
+
+void vg_mem_worker_begin(struct vg_worker *k)
+{
+    k->mem = calloc(1, sizeof(struct vg_mem_worker));
+}
+
+static void free_cta(struct vg_mem_cta *mc)
+{
+    if (!mc)
+        return;
+    vg_race_free(mc->race);
+    free(mc->init);
+    free(mc->flight);
+    free(mc->local_init);
+    for (unsigned w = 0; w < mc->nwarps; w++)
+        free(mc->copies[w].copy);
+    free(mc->copies);
+    for (unsigned b = 0; b <= VG_BARRIERS; b++)
+        for (unsigned g = 0; g < 2; g++)
+            free(mc->clock[b][g].clock);
+    vg_line_set_free(&mc->loaded);
+    free(mc);
+}
+
+void vg_mem_worker_end(struct vg_worker *k)
+{
+    struct vg_mem_worker *mw = k->mem;
+    struct mem_launch *ml = k->launch->mem;
+
+    if (!mw)
+        return;
+    while (mw->spare) {
+        struct vg_mem_cta *mc = mw->spare;
+
+        mw->spare = mc->next;
+        free_cta(mc);
+    }
+    pthread_mutex_lock(&ml->lock);
+    vg_counts_add(&ml->counts, &mw->counts);
+    pthread_mutex_unlock(&ml->lock);
+    free(mw);
+    k->mem = NULL;
+}
+
+/* ---- CTA ---------------------------------------------------------------- */
+
+/* Gives *map room for n bytes, all zero; *room grows as needed. */
+static bool zero_map(unsigned char **map, size_t *room, size_t n)
+{
+    if (n > *room) {
+        free(*map);
+        *map = malloc(n);
+        *room = *map ? n : 0;
+    }
+    if (n && *map)
+        memset(*map, 0, n);
+    return n == 0 || *map;
+}
+
+static bool shared_maps(struct vg_mem_cta *mc, const struct vg_cta *c)
+{
+    size_t n = c->shared_bytes / 8 + 1, room = mc->shared_room;
+
+    if (!zero_map(&mc->init, &mc->shared_room, n))
+        return false;
+    if (!zero_map(&mc->flight, &room, n))
+        return false;
+    if (c->shared_bytes)
+        memset(c->shared, POISON, c->shared_bytes);
+    return true;
+}
+
+static bool local_map(struct vg_mem_cta *mc, const struct vg_cta *c)
+{
+    size_t bytes = (size_t)c->nwarps * VG_LANES * c->local_bytes;
+
+    if (!zero_map(&mc->local_init, &mc->local_room, bytes / 8 + 1))
+        return false;
+    if (c->local_bytes)
+        memset(c->local, POISON, c->nthreads * c->local_bytes);
+    return true;
+}
+
+static bool warp_states(struct vg_mem_cta *mc, struct vg_cta *c)
+{
+    if (c->nwarps > mc->nwarps) {
+        void *p = realloc(mc->copies, c->nwarps * sizeof *mc->copies);
+
+        if (!p)
+            return false;
+        mc->copies = p;
+        memset(mc->copies + mc->nwarps, 0,
+               (c->nwarps - mc->nwarps) * sizeof *mc->copies);
+        mc->nwarps = c->nwarps;
+    }
+    for (unsigned w = 0; w < c->nwarps; w++) {
+        vg_copies_clear(&mc->copies[w]);
+        c->warp[w].mem = &mc->copies[w];
+    }
+    return true;
+}
+
+static bool start_race(struct vg_mem_cta *mc, const struct vg_cta *c)
+{
+    uint32_t live[VG_LANES];
+
+    for (unsigned w = 0; w < c->nwarps; w++)
+        live[w] = c->warp[w].born;
+    for (unsigned b = 0; b <= VG_BARRIERS; b++)
+        mc->clock[b][0].used = mc->clock[b][1].used = false;
+    if (!(c->launch->config.checks & VG_CHECK_RACE) || !c->shared_bytes) {
+        vg_race_free(mc->race);
+        mc->race = NULL;
+        return true;
+    }
+    if (!mc->race)
+        mc->race = vg_race_new();
+    return mc->race && vg_race_begin(mc->race, c->nwarps, live,
+                                     (uint32_t)c->shared_bytes);
+}
+
+void vg_mem_cta_begin(struct vg_cta *c)
+{
+    struct vg_mem_worker *mw = c->worker->mem;
+    struct vg_mem_cta *mc = mw ? mw->spare : NULL;
+
+    c->mem = NULL;
+    if (mc)
+        mw->spare = mc->next;
+    else if (mw)
+        mc = calloc(1, sizeof *mc);
+    if (!mc)
+        return;
+    mc->worker = mw;
+    mc->copies_in_flight = 0;
+    vg_line_set_clear(&mc->loaded);
+    if (shared_maps(mc, c) && local_map(mc, c) && warp_states(mc, c) &&
+        start_race(mc, c))
+        c->mem = mc;
+    else
+        free_cta(mc);
+}
+
+void vg_mem_cta_end(struct vg_cta *c)
+{
+    struct vg_mem_cta *mc = c->mem;
+
+    if (!mc)
+        return;
+    mc->next = mc->worker->spare;
+    mc->worker->spare = mc;
+    c->mem = NULL;
+}
+
+/* ---- synchronisation ---------------------------------------------------- */
+
+void vg_mem_exit(struct vg_warp *w, uint32_t mask)
+{
+    struct vg_mem_cta *mc = w->cta->mem;
+
+    if (!mc)
+        return;
+    vg_copies_exit(w, mask);
+    if (mc->race)
+        vg_race_exit(mc->race, w->index, mask);
+}
+
+/* The clock of barrier b's generation, empty if it is new; NULL when the
+ * host is out of memory.  Clocks are as long as a warp count makes them, and
+ * a CTA state may serve kernels of different sizes only one after another in
+ * one launch, so the length never changes. */
+static struct vg_bar_clock *clock_of(struct vg_cta *c,
+                                     const struct vg_barrier *b,
+                                     uint32_t generation)
+{
+    struct vg_mem_cta *mc = c->mem;
+    bool named = b >= c->barrier && b < c->barrier + VG_BARRIERS;
+    unsigned n = named ? (unsigned)(b - c->barrier) : VG_BARRIERS;
+    struct vg_bar_clock *k = &mc->clock[n][generation & 1];
+    size_t bytes = vg_race_clock_words(mc->race) * sizeof *k->clock;
+
+    if (!k->clock)
+        k->clock = malloc(bytes);
+    if (k->clock && (!k->used || k->generation != generation))
+        memset(k->clock, 0, bytes);
+    k->used = true;
+    k->generation = generation;
+    return k->clock ? k : NULL;
+}
+
+void vg_mem_arrive(struct vg_warp *w, uint32_t mask, struct vg_barrier *b)
+{
+    struct vg_mem_cta *mc = w->cta->mem;
+    const struct vg_bar_clock *k;
+
+    if (!mc)
+        return;
+    mc->worker->counts.barriers++;
+    if (!mc->race)
+        return;
+    k = clock_of(w->cta, b, b->generation);
+    if (k)
+        vg_race_release(mc->race, w->index, mask, k->clock);
+}
+
+void vg_mem_leave(struct vg_warp *w, uint32_t mask, struct vg_barrier *b)
+{
+    struct vg_mem_cta *mc = w->cta->mem;
+    struct vg_cta *c = w->cta;
+    bool named = b >= c->barrier && b < c->barrier + VG_BARRIERS;
+    const struct vg_bar_clock *k;
+
+    if (!mc || !mc->race)
+        return;
+    k = clock_of(c, b, named ? b->generation : w->cluster_generation);
+    if (k)
+        vg_race_acquire(mc->race, w->index, mask, k->clock);
+}
+
+void vg_mem_warp_sync(struct vg_warp *w, uint32_t mask)
+{
+    struct vg_mem_cta *mc = w->cta->mem;
+
+    if (!mc)
+        return;
+    mc->worker->counts.warp_syncs++;
+    if (mc->race)
+        vg_race_warp_sync(mc->race, w->index, mask);
+}
+
+void vg_mem_fence(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
+{
+    struct vg_mem_cta *mc = w->cta->mem;
+
+    (void)i;
+    if (!mc)
+        return;
+    mc->worker->counts.fences++;
+    if (mc->race)
+        vg_race_fence(mc->race, w->index, mask);
+}
