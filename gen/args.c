@@ -110,8 +110,7 @@ static enum mlagen_status usage_error(struct mlagen_diags *d,
     __attribute__((format(printf, 2, 3)));
 
 static enum mlagen_status usage_error(struct mlagen_diags *d,
-                                      const char *format, ...)
-{
+                                      const char *format, ...) {
     va_list ap;
 
     va_start(ap, format);
@@ -122,21 +121,19 @@ static enum mlagen_status usage_error(struct mlagen_diags *d,
 
 static enum mlagen_status unknown(const char *what, const char *word,
                                   const char *const *among, size_t count,
-                                  struct mlagen_diags *d)
-{
+                                  struct mlagen_diags *d) {
     const char *near = mlagen_closest(word, among, count);
 
     if (near)
-        return usage_error(d, "unknown %s '%s'; did you mean '%s'?", what,
-                           word, near);
+        return usage_error(d, "unknown %s '%s'; did you mean '%s'?", what, word,
+                           near);
     return usage_error(d, "unknown %s '%s'; see 'mlagen help'", what, word);
 }
 
 /* --- verbs ---------------------------------------------------------------- */
 
 static enum mlagen_status find_verb(const char *word, enum mlagen_verb *verb,
-                                    struct mlagen_diags *d)
-{
+                                    struct mlagen_diags *d) {
     const char *names[MLAGEN_VERBS];
 
     for (size_t i = 0; i < MLAGEN_VERBS; i++) {
@@ -151,14 +148,12 @@ static enum mlagen_status find_verb(const char *word, enum mlagen_verb *verb,
 
 /* --- flags ---------------------------------------------------------------- */
 
-static bool is_long(const struct flag *f)
-{
+static bool is_long(const struct flag *f) {
     return f->name[1] == '-';
 }
 
 /* True when `word` is this flag, perhaps with its value behind it. */
-static bool matches(const struct flag *f, const char *word)
-{
+static bool matches(const struct flag *f, const char *word) {
     size_t n = strlen(f->name);
 
     if (strncmp(word, f->name, n) != 0)
@@ -170,8 +165,7 @@ static bool matches(const struct flag *f, const char *word)
 }
 
 /* Exact names win over glued values: -MD is not -M with the value D. */
-static const struct flag *find_flag(const char *word)
-{
+static const struct flag *find_flag(const char *word) {
     for (size_t i = 0; i < FLAGS; i++)
         if (strcmp(word, flags[i].name) == 0)
             return &flags[i];
@@ -182,8 +176,7 @@ static const struct flag *find_flag(const char *word)
 }
 
 static enum mlagen_status unknown_flag(const char *word, unsigned verb_bit,
-                                       struct mlagen_diags *d)
-{
+                                       struct mlagen_diags *d) {
     const char *names[FLAGS];
     size_t count = 0;
 
@@ -195,8 +188,7 @@ static enum mlagen_status unknown_flag(const char *word, unsigned verb_bit,
 
 /* The value of a flag: behind "=", glued, or the next word (then *used). */
 static const char *value_of(const struct flag *f, const char *word,
-                            const char *next, bool *used)
-{
+                            const char *next, bool *used) {
     size_t n = strlen(f->name);
 
     *used = false;
@@ -209,8 +201,7 @@ static const char *value_of(const struct flag *f, const char *word,
 }
 
 static enum mlagen_status add_setting(struct mlagen_args *a, const char *value,
-                                      struct mlagen_diags *d)
-{
+                                      struct mlagen_diags *d) {
     const char **grown = mlagen_grow(a->settings, a->setting_count,
                                      &a->setting_cap, sizeof *grown);
 
@@ -222,8 +213,7 @@ static enum mlagen_status add_setting(struct mlagen_args *a, const char *value,
 }
 
 static enum mlagen_status store_number(const struct flag *f, const char *value,
-                                       unsigned *slot, struct mlagen_diags *d)
-{
+                                       unsigned *slot, struct mlagen_diags *d) {
     enum { LARGEST = 4096 };
     size_t digits = strspn(value, "0123456789");
     unsigned long number = strtoul(value, NULL, 10);
@@ -237,8 +227,7 @@ static enum mlagen_status store_number(const struct flag *f, const char *value,
 }
 
 static enum mlagen_status store(const struct flag *f, const char *value,
-                                struct mlagen_args *a, struct mlagen_diags *d)
-{
+                                struct mlagen_args *a, struct mlagen_diags *d) {
     void *slot = (char *)a + f->field;
 
     switch (f->kind) {
@@ -265,8 +254,7 @@ static enum mlagen_status store(const struct flag *f, const char *value,
 
 /* Takes the flag at *argv; moves *argv on when its value is the next word. */
 static enum mlagen_status take_flag(char ***argv, struct mlagen_args *a,
-                                    struct mlagen_diags *d)
-{
+                                    struct mlagen_diags *d) {
     const char *word = **argv;
     const struct flag *f = find_flag(word);
     const char *value = NULL;
@@ -282,8 +270,7 @@ static enum mlagen_status take_flag(char ***argv, struct mlagen_args *a,
     if (f->kind != SWITCH) {
         value = value_of(f, word, (*argv)[1], &used);
         if (!value)
-            return usage_error(d, "'%s' needs a value (%s)", f->name,
-                               f->value);
+            return usage_error(d, "'%s' needs a value (%s)", f->name, f->value);
         *argv += used;
     }
     return store(f, value, a, d);
@@ -292,8 +279,7 @@ static enum mlagen_status take_flag(char ***argv, struct mlagen_args *a,
 /* --- reading -------------------------------------------------------------- */
 
 static enum mlagen_status take_operand(const char *word, struct mlagen_args *a,
-                                       struct mlagen_diags *d)
-{
+                                       struct mlagen_diags *d) {
     const struct verb *v = &verbs[a->verb];
 
     if (v->operand == NO_OPERAND)
@@ -307,8 +293,7 @@ static enum mlagen_status take_operand(const char *word, struct mlagen_args *a,
 }
 
 static enum mlagen_status read_words(char **argv, struct mlagen_args *a,
-                                     struct mlagen_diags *d)
-{
+                                     struct mlagen_diags *d) {
     enum mlagen_status status = MLAGEN_OK;
     bool flags_end = false;
 
@@ -327,8 +312,7 @@ static enum mlagen_status read_words(char **argv, struct mlagen_args *a,
 
 /* What must be there unless help was asked for. */
 static enum mlagen_status check_operands(struct mlagen_args *a,
-                                         struct mlagen_diags *d)
-{
+                                         struct mlagen_diags *d) {
     const struct verb *v = &verbs[a->verb];
     enum mlagen_verb verb;
 
@@ -343,8 +327,7 @@ static enum mlagen_status check_operands(struct mlagen_args *a,
 }
 
 /* --error-format is honoured wherever it stands, also behind an error. */
-static void find_error_format(char **argv, struct mlagen_args *a)
-{
+static void find_error_format(char **argv, struct mlagen_args *a) {
     for (; *argv; argv++)
         if (strcmp(*argv, "--error-format=json") == 0 ||
             (strcmp(*argv, "--error-format") == 0 && argv[1] &&
@@ -353,8 +336,7 @@ static void find_error_format(char **argv, struct mlagen_args *a)
 }
 
 enum mlagen_status mlagen_args_read(char **argv, struct mlagen_args *out,
-                                    struct mlagen_diags *d)
-{
+                                    struct mlagen_diags *d) {
     static const char *const aliases[][2] = {
         {"-h", "help"}, {"--help", "help"}, {"--version", "version"}};
     const char *word = argv[0] ? argv[1] : NULL;
@@ -377,35 +359,31 @@ enum mlagen_status mlagen_args_read(char **argv, struct mlagen_args *out,
     return status ? status : check_operands(out, d);
 }
 
-void mlagen_args_free(struct mlagen_args *a)
-{
+void mlagen_args_free(struct mlagen_args *a) {
     mlagen_free(a->settings);
     a->settings = NULL;
 }
 
 /* --- help ----------------------------------------------------------------- */
 
-void mlagen_args_overview(struct mlagen_buf *out)
-{
+void mlagen_args_overview(struct mlagen_buf *out) {
     mlagen_buf_str(out, "usage: mlagen VERB [flags]\n\n"
                         "Generates CUDA kernels for Multi-head Latent "
                         "Attention from a model's spec.\n\n");
     for (size_t i = 0; i < MLAGEN_VERBS; i++)
         mlagen_buf_printf(out, "  %-9s %-12s %s\n", verbs[i].name,
                           verbs[i].usage, verbs[i].does);
-    mlagen_buf_str(out,
-                   "\nSPEC is a file, - for standard input, or a built-in "
-                   "name (mlagen list).\n"
-                   "'mlagen VERB -h' lists the flags of a verb.\n\n"
-                   "exit codes:\n");
+    mlagen_buf_str(out, "\nSPEC is a file, - for standard input, or a built-in "
+                        "name (mlagen list).\n"
+                        "'mlagen VERB -h' lists the flags of a verb.\n\n"
+                        "exit codes:\n");
 #define PRINT_STATUS(name, code, meaning)                                      \
     mlagen_buf_printf(out, "  %2d  %s\n", code, meaning);
     MLAGEN_STATUSES(PRINT_STATUS)
 #undef PRINT_STATUS
 }
 
-void mlagen_args_help(enum mlagen_verb verb, struct mlagen_buf *out)
-{
+void mlagen_args_help(enum mlagen_verb verb, struct mlagen_buf *out) {
     const struct verb *v = &verbs[verb];
 
     mlagen_buf_printf(out, "usage: mlagen %s [flags]%s%s\n\n%s\n\n", v->name,
@@ -419,8 +397,7 @@ void mlagen_args_help(enum mlagen_verb verb, struct mlagen_buf *out)
             continue;
         mlagen_buf_printf(&left, "%s%s%s", f->name, f->value ? gap : "",
                           f->value ? f->value : "");
-        mlagen_buf_printf(out, "  %-24s %s\n", mlagen_buf_text(&left),
-                          f->does);
+        mlagen_buf_printf(out, "  %-24s %s\n", mlagen_buf_text(&left), f->does);
         mlagen_buf_free(&left);
     }
 }

@@ -14,8 +14,7 @@
 
 static const struct mlagen_where nowhere = {NULL, 0, 0};
 
-const char *mlagen_version(void)
-{
+const char *mlagen_version(void) {
     return MLAGEN_VERSION;
 }
 
@@ -23,8 +22,7 @@ const char *mlagen_version(void)
 
 static enum mlagen_status load_schema(const struct mlagen *g, const char *path,
                                       struct mlagen_schema **out,
-                                      struct mlagen_diags *d)
-{
+                                      struct mlagen_diags *d) {
     const struct mlagen_text *text = mlagen_tree_find(g->tree, path);
 
     if (text)
@@ -36,8 +34,7 @@ static enum mlagen_status load_schema(const struct mlagen *g, const char *path,
 
 enum mlagen_status mlagen_load_table(const struct mlagen *g, const char *path,
                                      const char *schema_path, json_t **out,
-                                     struct mlagen_diags *d)
-{
+                                     struct mlagen_diags *d) {
     const struct mlagen_text *text = mlagen_tree_find(g->tree, path);
     struct mlagen_schema *schema = NULL;
     struct mlagen_doc *doc = NULL;
@@ -60,8 +57,7 @@ enum mlagen_status mlagen_load_table(const struct mlagen *g, const char *path,
 
 /* --- options -------------------------------------------------------------- */
 
-static bool prefix_ok(const char *prefix)
-{
+static bool prefix_ok(const char *prefix) {
     if (isdigit((unsigned char)*prefix))
         return false;
     for (; *prefix; prefix++)
@@ -74,8 +70,7 @@ static bool prefix_ok(const char *prefix)
  * other, checked by the schema and recorded. */
 static enum mlagen_status archs_setting(const char *archs,
                                         struct mlagen_buf *out,
-                                        struct mlagen_diags *d)
-{
+                                        struct mlagen_diags *d) {
     const char *comma = "";
 
     mlagen_buf_str(out, "arch=[");
@@ -104,8 +99,7 @@ static enum mlagen_status archs_setting(const char *archs,
 
 /* Collects the overrides, in the order in which they are applied. */
 static enum mlagen_status read_overrides(struct mlagen *g,
-                                         struct mlagen_diags *d)
-{
+                                         struct mlagen_diags *d) {
     const struct mlagen_options *o = &g->options;
     struct mlagen_buf archs = {0};
     enum mlagen_status status = MLAGEN_OK;
@@ -126,8 +120,7 @@ static enum mlagen_status read_overrides(struct mlagen *g,
 }
 
 static enum mlagen_status check_options(const struct mlagen_options *o,
-                                        struct mlagen_diags *d)
-{
+                                        struct mlagen_diags *d) {
     if (o->size != sizeof *o) {
         mlagen_diag(d, MLAGEN_ERROR, nowhere,
                     "options of %zu bytes; this library's have %zu", o->size,
@@ -146,8 +139,7 @@ static enum mlagen_status check_options(const struct mlagen_options *o,
 /* --- life ----------------------------------------------------------------- */
 
 static enum mlagen_status fill_context(struct mlagen *g,
-                                       struct mlagen_diags *d)
-{
+                                       struct mlagen_diags *d) {
     enum mlagen_status status = read_overrides(g, d);
 
     if (status == MLAGEN_OK)
@@ -165,8 +157,7 @@ static enum mlagen_status fill_context(struct mlagen *g,
 }
 
 enum mlagen_status mlagen_open(const struct mlagen_options *options,
-                               struct mlagen **out, struct mlagen_diags *d)
-{
+                               struct mlagen **out, struct mlagen_diags *d) {
     enum mlagen_status status = check_options(options, d);
     struct mlagen *g;
 
@@ -185,8 +176,7 @@ enum mlagen_status mlagen_open(const struct mlagen_options *options,
     return status;
 }
 
-void mlagen_reset(struct mlagen *g)
-{
+void mlagen_reset(struct mlagen *g) {
     mlagen_doc_free(g->doc);
     mlagen_free(g->spec_path);
     mlagen_free(g->spec_name);
@@ -201,8 +191,7 @@ void mlagen_reset(struct mlagen *g)
     g->spec = g->plans = g->builds = NULL;
 }
 
-void mlagen_close(struct mlagen *g)
-{
+void mlagen_close(struct mlagen *g) {
     if (!g)
         return;
     mlagen_reset(g);
@@ -214,8 +203,7 @@ void mlagen_close(struct mlagen *g)
     mlagen_free(g);
 }
 
-const char *mlagen_model(const struct mlagen *g)
-{
+const char *mlagen_model(const struct mlagen *g) {
     const char *model = json_string_value(json_object_get(g->spec, "model"));
 
     return model ? model : "";
@@ -225,14 +213,12 @@ const char *mlagen_model(const struct mlagen *g)
 
 void mlagen_rule_diags(const json_t *list, enum mlagen_severity severity,
                        const struct mlagen_doc *doc, const char *file,
-                       struct mlagen_diags *d)
-{
+                       struct mlagen_diags *d) {
     size_t i;
     json_t *item;
 
     json_array_foreach(list, i, item) {
-        const char *text =
-            json_string_value(json_object_get(item, "message"));
+        const char *text = json_string_value(json_object_get(item, "message"));
         struct mlagen_where where = {file, 0, 0};
 
         if (doc)

@@ -38,31 +38,29 @@ struct queue {
 
 /* --- taking over ---------------------------------------------------------- */
 
-static const json_t *find_build(const json_t *manifest, const char *symbol)
-{
+static const json_t *find_build(const json_t *manifest, const char *symbol) {
     size_t i;
     json_t *kernel;
 
-    json_array_foreach(json_object_get(manifest, "kernels"), i, kernel)
-        if (strcmp(mlagen_json_text(kernel, "symbol"), symbol) == 0)
-            return json_object_get(kernel, "build");
+    json_array_foreach(
+        json_object_get(manifest, "kernels"), i,
+        kernel) if (strcmp(mlagen_json_text(kernel, "symbol"), symbol) ==
+                    0) return json_object_get(kernel, "build");
     return NULL;
 }
 
 /* True when `code` is among the plan's exceptions, allow = {{code, reason}}. */
-static bool allowed(const json_t *plan, const char *code)
-{
+static bool allowed(const json_t *plan, const char *code) {
     size_t i;
     json_t *item;
 
-    json_array_foreach(json_object_get(plan, "allow"), i, item)
-        if (strcmp(mlagen_json_text(item, "code"), code) == 0)
-            return true;
+    json_array_foreach(json_object_get(plan, "allow"), i,
+                       item) if (strcmp(mlagen_json_text(item, "code"), code) ==
+                                 0) return true;
     return false;
 }
 
-static bool findings_allowed(const json_t *plan, const json_t *build)
-{
+static bool findings_allowed(const json_t *plan, const json_t *build) {
     size_t i;
     json_t *code;
 
@@ -75,8 +73,7 @@ static bool findings_allowed(const json_t *plan, const json_t *build)
     return true;
 }
 
-static json_t *options_of(const json_t *plan)
-{
+static json_t *options_of(const json_t *plan) {
     const char *options[MLAGEN_NVRTC_OPTIONS];
     char option[64];
     struct mlagen_arch arch;
@@ -86,23 +83,21 @@ static json_t *options_of(const json_t *plan)
     mlagen_arch_parse(mlagen_json_text(plan, "arch"), &arch);
     count = mlagen_nvrtc_options(arch, option, options);
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_string(options[i]));
+        mlagen_json_append(&list, json_string(options[i]));
     return list;
 }
 
 /* Whether a recorded build is of this source, by these means.  `compiler` NULL:
  * whichever it was. */
 static bool build_fits(const json_t *plan, const json_t *build,
-                       struct mlagen_output *source, const char *compiler)
-{
+                       struct mlagen_output *source, const char *compiler) {
     json_t *options = options_of(plan);
-    bool fits =
-        strcmp(mlagen_json_text(build, "source_sha256"),
-               mlagen_output_hash(source)) == 0 &&
-        json_equal(json_object_get(build, "options"), options) &&
-        (!compiler ||
-         strcmp(mlagen_json_text(build, "compiler"), compiler) == 0) &&
-        findings_allowed(plan, build);
+    bool fits = strcmp(mlagen_json_text(build, "source_sha256"),
+                       mlagen_output_hash(source)) == 0 &&
+                json_equal(json_object_get(build, "options"), options) &&
+                (!compiler ||
+                 strcmp(mlagen_json_text(build, "compiler"), compiler) == 0) &&
+                findings_allowed(plan, build);
 
     json_decref(options);
     return fits;
@@ -110,10 +105,10 @@ static bool build_fits(const json_t *plan, const json_t *build,
 
 /* Takes over the cubin of one plan.  *taken stays false when there is none
  * that fits. */
-static enum mlagen_status
-take_over(struct mlagen *g, const struct mlagen_folder *f, const json_t *plan,
-          const char *compiler, bool *taken, struct mlagen_diags *d)
-{
+static enum mlagen_status take_over(struct mlagen *g,
+                                    const struct mlagen_folder *f,
+                                    const json_t *plan, const char *compiler,
+                                    bool *taken, struct mlagen_diags *d) {
     const char *symbol = mlagen_json_text(plan, "symbol");
     const char *source = mlagen_json_text(plan, "source");
     const json_t *build = find_build(f->manifest, symbol);
@@ -147,8 +142,7 @@ take_over(struct mlagen *g, const struct mlagen_folder *f, const json_t *plan,
 
 /* Every remark of ptxas that the plan does not list is an error.  A warning of
  * the front end is shown and no more: another version may have new ones. */
-static void judge_findings(struct job *job)
-{
+static void judge_findings(struct job *job) {
     const char *symbol = mlagen_json_text(job->plan, "symbol");
     struct mlagen_where where = {job->shown, 0, 0};
 
@@ -168,24 +162,21 @@ static void judge_findings(struct job *job)
     }
 }
 
-static void run_job(const struct mlagen_nvrtc *nvrtc, struct job *job)
-{
-    job->status = mlagen_nvrtc_compile(
-        nvrtc, job->source->data, job->source->path, job->shown, job->arch,
-        &job->made, &job->diags);
+static void run_job(const struct mlagen_nvrtc *nvrtc, struct job *job) {
+    job->status =
+        mlagen_nvrtc_compile(nvrtc, job->source->data, job->source->path,
+                             job->shown, job->arch, &job->made, &job->diags);
     if (job->status == MLAGEN_OK)
         judge_findings(job);
 }
 
-static void run_queued(void *user, size_t index)
-{
+static void run_queued(void *user, size_t index) {
     struct queue *q = user;
 
     run_job(q->nvrtc, &q->jobs[index]);
 }
 
-static void tell_progress(void *user, size_t done, size_t latest)
-{
+static void tell_progress(void *user, size_t done, size_t latest) {
     const struct queue *q = user;
     const struct mlagen_options *o = q->options;
 
@@ -196,19 +187,17 @@ static void tell_progress(void *user, size_t done, size_t latest)
 
 /* --- recording ------------------------------------------------------------ */
 
-static json_t *finding_codes(const struct mlagen_ptxas *report)
-{
+static json_t *finding_codes(const struct mlagen_ptxas *report) {
     json_t *codes = json_array();
 
     for (size_t i = 0; i < report->finding_count; i++)
-        json_array_append_new(codes, json_string(report->findings[i].code));
+        mlagen_json_append(&codes, json_string(report->findings[i].code));
     return codes;
 }
 
 /* What the manifest keeps of one compilation. */
 static json_t *describe_build(const struct job *job, const char *compiler,
-                              struct mlagen_output *cubin)
-{
+                              struct mlagen_output *cubin) {
     const struct mlagen_ptxas *r = &job->made.report;
 
     return json_pack(
@@ -216,16 +205,15 @@ static json_t *describe_build(const struct job *job, const char *compiler,
         cubin->path, "cubin_sha256", mlagen_output_hash(cubin), "cubin_bytes",
         (json_int_t)cubin->size, "compiler", compiler, "options",
         options_of(job->plan), "findings", finding_codes(r), "source_sha256",
-        mlagen_output_hash(job->source), "registers", (json_int_t)r->registers, "barriers",
-        (json_int_t)r->barriers, "stack", (json_int_t)r->stack, "spill_stores",
-        (json_int_t)r->spill_stores, "spill_loads", (json_int_t)r->spill_loads,
-        "smem_static", (json_int_t)r->smem_static);
+        mlagen_output_hash(job->source), "registers", (json_int_t)r->registers,
+        "barriers", (json_int_t)r->barriers, "stack", (json_int_t)r->stack,
+        "spill_stores", (json_int_t)r->spill_stores, "spill_loads",
+        (json_int_t)r->spill_loads, "smem_static", (json_int_t)r->smem_static);
 }
 
 static enum mlagen_status keep_job(struct mlagen *g, const struct job *job,
                                    const char *compiler,
-                                   struct mlagen_diags *d)
-{
+                                   struct mlagen_diags *d) {
     char *path = mlagen_cubin_path(job->plan);
     enum mlagen_status status = MLAGEN_INTERNAL;
 
@@ -244,8 +232,7 @@ static enum mlagen_status keep_job(struct mlagen *g, const struct job *job,
 }
 
 /* Moves what one kernel had to say to the caller's list. */
-static void forward_diags(const struct job *job, struct mlagen_diags *d)
-{
+static void forward_diags(const struct job *job, struct mlagen_diags *d) {
     for (size_t i = 0; i < job->diags.count; i++)
         mlagen_diag(d, job->diags.items[i].severity, job->diags.items[i].where,
                     "%s", job->diags.items[i].message);
@@ -254,8 +241,7 @@ static void forward_diags(const struct job *job, struct mlagen_diags *d)
 
 /* What the kernels with this outcome had to say, in their order. */
 static void forward_all(const struct queue *q, bool failed,
-                        struct mlagen_diags *d)
-{
+                        struct mlagen_diags *d) {
     for (size_t i = 0; i < q->count; i++)
         if ((q->jobs[i].status != MLAGEN_OK) == failed)
             forward_diags(&q->jobs[i], d);
@@ -264,8 +250,7 @@ static void forward_all(const struct queue *q, bool failed,
 /* Failures are told first, so that the first line names what went wrong. */
 static enum mlagen_status collect(struct mlagen *g, const struct queue *q,
                                   struct mlagen_report *report,
-                                  struct mlagen_diags *d)
-{
+                                  struct mlagen_diags *d) {
     const char *compiler = mlagen_nvrtc_compiler(q->nvrtc);
     enum mlagen_status status = MLAGEN_OK;
 
@@ -288,8 +273,7 @@ static enum mlagen_status collect(struct mlagen *g, const struct queue *q,
 static enum mlagen_status fill_job(const struct mlagen *g,
                                    const struct mlagen_folder *f,
                                    const json_t *plan, struct job *job,
-                                   struct mlagen_diags *d)
-{
+                                   struct mlagen_diags *d) {
     const char *source = mlagen_json_text(plan, "source");
 
     job->plan = plan;
@@ -300,8 +284,7 @@ static enum mlagen_status fill_job(const struct mlagen *g,
 
 static enum mlagen_status compile_jobs(struct mlagen *g, struct queue *q,
                                        struct mlagen_report *report,
-                                       struct mlagen_diags *d)
-{
+                                       struct mlagen_diags *d) {
     enum mlagen_status status;
 
     mlagen_pool_run(q->count, q->options->jobs, run_queued, tell_progress, q);
@@ -316,13 +299,10 @@ static enum mlagen_status compile_jobs(struct mlagen *g, struct queue *q,
 /* --- the stage ------------------------------------------------------------ */
 
 /* Takes over what fits and queues the rest. */
-static enum mlagen_status sort_plans(struct mlagen *g,
-                                     const struct mlagen_folder *f,
-                                     const struct mlagen_nvrtc *nvrtc,
-                                     struct queue *q,
-                                     struct mlagen_report *report,
-                                     struct mlagen_diags *d)
-{
+static enum mlagen_status
+sort_plans(struct mlagen *g, const struct mlagen_folder *f,
+           const struct mlagen_nvrtc *nvrtc, struct queue *q,
+           struct mlagen_report *report, struct mlagen_diags *d) {
     const char *compiler = nvrtc ? mlagen_nvrtc_compiler(nvrtc) : NULL;
     enum mlagen_status status = MLAGEN_OK;
     size_t i;
@@ -346,8 +326,7 @@ static enum mlagen_status sort_plans(struct mlagen *g,
 static enum mlagen_status list_jobs(const struct mlagen_folder *f,
                                     const struct queue *q,
                                     struct mlagen_report *report,
-                                    struct mlagen_diags *d)
-{
+                                    struct mlagen_diags *d) {
     enum mlagen_status status = MLAGEN_OK;
 
     for (size_t i = 0; i < q->count && status == MLAGEN_OK; i++) {
@@ -366,8 +345,7 @@ static enum mlagen_status list_jobs(const struct mlagen_folder *f,
 enum mlagen_status mlagen_cubins(struct mlagen *g,
                                  const struct mlagen_folder *f, unsigned flags,
                                  struct mlagen_report *report,
-                                 struct mlagen_diags *d)
-{
+                                 struct mlagen_diags *d) {
     size_t plans = json_array_size(g->plans);
     struct queue q = {.options = &g->options,
                       .jobs = mlagen_calloc(plans, sizeof *q.jobs)};
@@ -387,9 +365,8 @@ enum mlagen_status mlagen_cubins(struct mlagen *g,
         status = sort_plans(g, f, nvrtc, &q, report, d);
     q.nvrtc = nvrtc;
     if (status == MLAGEN_OK && compile && q.count > 0)
-        status = flags & MLAGEN_WRITE_NOTHING
-                     ? list_jobs(f, &q, report, d)
-                     : compile_jobs(g, &q, report, d);
+        status = flags & MLAGEN_WRITE_NOTHING ? list_jobs(f, &q, report, d)
+                                              : compile_jobs(g, &q, report, d);
     mlagen_nvrtc_close(nvrtc);
     mlagen_free(q.jobs);
     return status;

@@ -19,28 +19,26 @@
 
 /* --- compiler ------------------------------------------------------------- */
 
-static json_t *arch_names(const struct mlagen_nvrtc *n)
-{
+static json_t *arch_names(const struct mlagen_nvrtc *n) {
     json_t *list = json_array();
     size_t count;
     const int *archs = mlagen_nvrtc_archs(n, &count);
 
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_sprintf("sm_%d", archs[i]));
+        mlagen_json_append(&list, json_sprintf("sm_%d", archs[i]));
     return list;
 }
 
 /* {"path":..., "version":..., "archs":[...]} or {"missing": why}. */
-static json_t *describe_nvrtc(const char *path)
-{
+static json_t *describe_nvrtc(const char *path) {
     struct mlagen_diags d = {0};
     struct mlagen_nvrtc *n = NULL;
     json_t *object;
 
     if (mlagen_nvrtc_open(path, &n, &d) == MLAGEN_OK)
-        object = json_pack("{s:s,s:s,s:o}", "path", mlagen_nvrtc_path(n),
-                           "version", mlagen_nvrtc_compiler(n), "archs",
-                           arch_names(n));
+        object =
+            json_pack("{s:s,s:s,s:o}", "path", mlagen_nvrtc_path(n), "version",
+                      mlagen_nvrtc_compiler(n), "archs", arch_names(n));
     else
         object = json_pack("{s:s}", "missing",
                            d.count ? d.items[0].message : "out of memory");
@@ -54,8 +52,7 @@ static json_t *describe_nvrtc(const char *path)
 enum { CUDA_SUCCESS = 0 };
 
 /* Calls int symbol(int *) of the driver; false when it is absent or fails. */
-static bool ask_driver(void *driver, const char *symbol, int *value)
-{
+static bool ask_driver(void *driver, const char *symbol, int *value) {
     int (*function)(int *);
     void *address = dlsym(driver, symbol);
 
@@ -63,8 +60,7 @@ static bool ask_driver(void *driver, const char *symbol, int *value)
     return function && function(value) == CUDA_SUCCESS;
 }
 
-static void first_device_name(void *driver, char *name, int size)
-{
+static void first_device_name(void *driver, char *name, int size) {
     int (*get_name)(char *, int, int);
     void *address = dlsym(driver, "cuDeviceGetName");
 
@@ -74,8 +70,7 @@ static void first_device_name(void *driver, char *name, int size)
 }
 
 /* {"path", "version", "devices", "device"} or {"path", "missing"}. */
-static json_t *describe_driver(void *driver, const char *path)
-{
+static json_t *describe_driver(void *driver, const char *path) {
     int (*init)(unsigned);
     void *address = dlsym(driver, "cuInit");
     char name[128] = "none";
@@ -93,8 +88,7 @@ static json_t *describe_driver(void *driver, const char *path)
                      "devices", count, "device", name);
 }
 
-static json_t *try_driver(const char *path)
-{
+static json_t *try_driver(const char *path) {
     void *driver = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     json_t *object;
 
@@ -106,8 +100,7 @@ static json_t *try_driver(const char *path)
 }
 
 /* libvgpu.so as it lies in a build folder, and as `make install` puts it. */
-static json_t *try_virtual_gpu(void)
-{
+static json_t *try_virtual_gpu(void) {
     static const char *const places[] = {"libvgpu.so", "../lib/libvgpu.so"};
     char program[PATH_MAX], path[PATH_MAX + 32];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -126,8 +119,7 @@ static json_t *try_virtual_gpu(void)
 
 /* The driver that programs here would get: MLA_DRIVER, else the real one, else
  * the virtual GPU beside this program. */
-static json_t *find_driver(void)
-{
+static json_t *find_driver(void) {
     const char *chosen = getenv("MLA_DRIVER");
     json_t *object = try_driver(chosen && *chosen ? chosen : "libcuda.so.1");
 
@@ -148,24 +140,21 @@ static json_t *find_driver(void)
 
 /* --- report --------------------------------------------------------------- */
 
-static json_t *make_report(const struct mlagen *g)
-{
+static json_t *make_report(const struct mlagen *g) {
     const char *home = getenv("CUDA_HOME");
     int major, minor, patch;
 
     yaml_get_version(&major, &minor, &patch);
-    return json_pack("{s:s,s:s,s:s,s:o,s:s,s:o,s:s?,s:o}", "mlagen",
-                     MLAGEN_VERSION, "templates_sha256", g->templates_sha256,
-                     "lua", LUA_VERSION_MAJOR "." LUA_VERSION_MINOR
-                     "." LUA_VERSION_RELEASE, "libyaml",
-                     json_sprintf("%d.%d.%d", major, minor, patch), "jansson",
-                     JANSSON_VERSION, "nvrtc",
-                     describe_nvrtc(g->options.nvrtc), "cuda_home", home,
-                     "driver", find_driver());
+    return json_pack(
+        "{s:s,s:s,s:s,s:o,s:s,s:o,s:s?,s:o}", "mlagen", MLAGEN_VERSION,
+        "templates_sha256", g->templates_sha256, "lua",
+        LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "." LUA_VERSION_RELEASE,
+        "libyaml", json_sprintf("%d.%d.%d", major, minor, patch), "jansson",
+        JANSSON_VERSION, "nvrtc", describe_nvrtc(g->options.nvrtc), "cuda_home",
+        home, "driver", find_driver());
 }
 
-static void print_archs(const json_t *list, struct mlagen_buf *out)
-{
+static void print_archs(const json_t *list, struct mlagen_buf *out) {
     size_t i;
     json_t *item;
 
@@ -175,8 +164,7 @@ static void print_archs(const json_t *list, struct mlagen_buf *out)
 
 /* One part that was looked for: its fields, or why it is missing. */
 static void print_part(const char *label, const json_t *part,
-                       struct mlagen_buf *out)
-{
+                       struct mlagen_buf *out) {
     const char *missing = json_string_value(json_object_get(part, "missing"));
     const char *path = json_string_value(json_object_get(part, "path"));
 
@@ -196,8 +184,7 @@ static void print_part(const char *label, const json_t *part,
     mlagen_buf_char(out, '\n');
 }
 
-static void print_text(const json_t *all, struct mlagen_buf *out)
-{
+static void print_text(const json_t *all, struct mlagen_buf *out) {
     static const char *const lines[] = {"mlagen", "lua", "libyaml", "jansson"};
     const char *home = json_string_value(json_object_get(all, "cuda_home"));
 
@@ -212,8 +199,7 @@ static void print_text(const json_t *all, struct mlagen_buf *out)
 }
 
 enum mlagen_status mlagen_env(const struct mlagen *g, bool json,
-                              struct mlagen_buf *out, struct mlagen_diags *d)
-{
+                              struct mlagen_buf *out, struct mlagen_diags *d) {
     json_t *all = make_report(g);
     enum mlagen_status status = all ? MLAGEN_OK : mlagen_no_memory(d);
 

@@ -24,16 +24,14 @@
 #define FILE_LIMIT ((size_t)256 << 20) /* no file of ours is near that */
 
 enum mlagen_status mlagen_io_error(struct mlagen_diags *d, const char *path,
-                                   const char *doing)
-{
-    mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){path, 0, 0},
-                "%s: %s", doing, strerror(errno));
+                                   const char *doing) {
+    mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){path, 0, 0}, "%s: %s",
+                doing, strerror(errno));
     return MLAGEN_IO;
 }
 
 enum mlagen_status mlagen_join(const char *folder, const char *path,
-                               char full[PATH_MAX], struct mlagen_diags *d)
-{
+                               char full[PATH_MAX], struct mlagen_diags *d) {
     int n = snprintf(full, PATH_MAX, "%s/%s", folder, path);
 
     if (n > 0 && n < PATH_MAX)
@@ -42,8 +40,8 @@ enum mlagen_status mlagen_join(const char *folder, const char *path,
     return mlagen_io_error(d, path, "cannot use");
 }
 
-enum mlagen_status mlagen_make_folder(const char *path, struct mlagen_diags *d)
-{
+enum mlagen_status mlagen_make_folder(const char *path,
+                                      struct mlagen_diags *d) {
     char part[PATH_MAX];
     size_t n = strlen(path);
 
@@ -66,8 +64,7 @@ enum mlagen_status mlagen_make_folder(const char *path, struct mlagen_diags *d)
 
 enum mlagen_status mlagen_folder_read(const struct mlagen_folder *f,
                                       const char *path, struct mlagen_buf *out,
-                                      bool *found, struct mlagen_diags *d)
-{
+                                      bool *found, struct mlagen_diags *d) {
     char full[PATH_MAX];
     struct stat st;
     enum mlagen_status status = mlagen_join(f->path, path, full, d);
@@ -87,32 +84,33 @@ enum mlagen_status mlagen_folder_read(const struct mlagen_folder *f,
     return mlagen_read_file(full, FILE_LIMIT, out, d);
 }
 
-/* Adds one hash to the set of those that mlagen wrote at a path. */
-static void know(void *user, const char *path, const char *sha256)
-{
-    json_t *known = user;
-    json_t *hashes = json_object_get(known, path);
+/* Adds one hash to the set of those that mlagen wrote at a path.  Without
+ * memory the whole set is dropped, which mlagen_folder_open looks at. */
+static void know(void *user, const char *path, const char *sha256) {
+    struct mlagen_folder *f = user;
+    json_t *hashes = json_object_get(f->known, path);
 
-    if (!hashes && json_object_set_new(known, path, json_array()) == 0)
-        hashes = json_object_get(known, path);
-    json_array_append_new(hashes, json_string(sha256));
+    if (!hashes && json_object_set_new(f->known, path, json_array()) == 0)
+        hashes = json_object_get(f->known, path);
+    if (json_array_append_new(hashes, json_string(sha256)) == 0)
+        return;
+    json_decref(f->known);
+    f->known = NULL;
 }
 
 static bool is_known(const struct mlagen_folder *f, const char *path,
-                     const char *sha256)
-{
+                     const char *sha256) {
     size_t i;
     json_t *hash;
 
-    json_array_foreach(json_object_get(f->known, path), i, hash)
-        if (strcmp(json_string_value(hash), sha256) == 0)
-            return true;
+    json_array_foreach(json_object_get(f->known, path), i,
+                       hash) if (strcmp(json_string_value(hash), sha256) ==
+                                 0) return true;
     return false;
 }
 
 static enum mlagen_status read_manifest(struct mlagen_folder *f,
-                                        struct mlagen_diags *d)
-{
+                                        struct mlagen_diags *d) {
     struct mlagen_buf text = {0};
     char full[PATH_MAX];
     bool found;
@@ -125,7 +123,7 @@ static enum mlagen_status read_manifest(struct mlagen_folder *f,
         status = mlagen_manifest_parse(mlagen_buf_text(&text), text.len, full,
                                        &f->manifest, d);
     if (status == MLAGEN_OK && found)
-        mlagen_manifest_each(f->manifest, know, f->known);
+        mlagen_manifest_each(f->manifest, know, f);
     mlagen_buf_free(&text);
     return status;
 }
@@ -133,8 +131,7 @@ static enum mlagen_status read_manifest(struct mlagen_folder *f,
 /* The journal: lines "<hash> <path>" of what an interrupted run was writing.
  * A line that is not of this form was cut off and names nothing. */
 static enum mlagen_status read_journal(struct mlagen_folder *f,
-                                       struct mlagen_diags *d)
-{
+                                       struct mlagen_diags *d) {
     struct mlagen_buf text = {0};
     char *save = NULL;
     enum mlagen_status status =
@@ -149,7 +146,7 @@ static enum mlagen_status read_journal(struct mlagen_folder *f,
                 !mlagen_output_path_ok(line + n + 1))
                 continue;
             line[n] = '\0';
-            know(f->known, line + n + 1, line);
+            know(f, line + n + 1, line);
         }
     mlagen_buf_free(&text);
     return status;
@@ -158,8 +155,7 @@ static enum mlagen_status read_journal(struct mlagen_folder *f,
 /* Takes the kernel's lock on the folder.  File systems without locks (some
  * network mounts) go without. */
 static enum mlagen_status lock_folder(struct mlagen_folder *f,
-                                      struct mlagen_diags *d)
-{
+                                      struct mlagen_diags *d) {
     enum mlagen_status status = mlagen_make_folder(f->path, d);
 
     if (status != MLAGEN_OK)
@@ -177,8 +173,7 @@ static enum mlagen_status lock_folder(struct mlagen_folder *f,
 
 /* A path that exists and is no folder is refused here, in plain words. */
 static enum mlagen_status check_is_folder(const char *path,
-                                          struct mlagen_diags *d)
-{
+                                          struct mlagen_diags *d) {
     struct stat st;
 
     if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
@@ -189,8 +184,7 @@ static enum mlagen_status check_is_folder(const char *path,
 
 enum mlagen_status mlagen_folder_open(const char *path, bool write,
                                       struct mlagen_folder *f,
-                                      struct mlagen_diags *d)
-{
+                                      struct mlagen_diags *d) {
     enum mlagen_status status = check_is_folder(path, d);
 
     *f = (struct mlagen_folder){.lock = -1};
@@ -206,13 +200,14 @@ enum mlagen_status mlagen_folder_open(const char *path, bool write,
         status = read_manifest(f, d);
     if (status == MLAGEN_OK)
         status = read_journal(f, d);
+    if (status == MLAGEN_OK && !f->known)
+        status = mlagen_no_memory(d);
     if (status != MLAGEN_OK)
         mlagen_folder_close(f);
     return status;
 }
 
-void mlagen_folder_close(struct mlagen_folder *f)
-{
+void mlagen_folder_close(struct mlagen_folder *f) {
     if (f->lock >= 0)
         close(f->lock);
     mlagen_free(f->path);
@@ -223,10 +218,8 @@ void mlagen_folder_close(struct mlagen_folder *f)
 
 /* --- changes -------------------------------------------------------------- */
 
-enum mlagen_status mlagen_change_add(struct mlagen_changes *c,
-                                     const char *what, const char *path,
-                                     struct mlagen_diags *d)
-{
+enum mlagen_status mlagen_change_add(struct mlagen_changes *c, const char *what,
+                                     const char *path, struct mlagen_diags *d) {
     struct mlagen_change *items =
         mlagen_grow(c->items, c->count, &c->cap, sizeof *items);
 
@@ -241,8 +234,7 @@ enum mlagen_status mlagen_change_add(struct mlagen_changes *c,
     return MLAGEN_OK;
 }
 
-void mlagen_changes_free(struct mlagen_changes *c)
-{
+void mlagen_changes_free(struct mlagen_changes *c) {
     for (size_t i = 0; i < c->count; i++)
         mlagen_free(c->items[i].path);
     mlagen_free(c->items);
@@ -253,8 +245,7 @@ void mlagen_changes_free(struct mlagen_changes *c)
  * every text that mlagen wrote there. */
 static enum mlagen_status judge_foreign(const struct mlagen_folder *f,
                                         const char *path,
-                                        struct mlagen_diags *d)
-{
+                                        struct mlagen_diags *d) {
     char full[PATH_MAX];
     enum mlagen_status status = mlagen_join(f->path, path, full, d);
     struct mlagen_where where = {full, 0, 0};
@@ -275,13 +266,12 @@ static enum mlagen_status judge_foreign(const struct mlagen_folder *f,
 static enum mlagen_status compare_output(const struct mlagen_folder *f,
                                          const struct mlagen_output *o,
                                          struct mlagen_changes *changes,
-                                         struct mlagen_diags *d)
-{
+                                         struct mlagen_diags *d) {
     struct mlagen_buf text = {0};
     char hex[MLAGEN_HASH_HEX];
     bool found;
-    enum mlagen_status status = mlagen_folder_read(f, o->path, &text, &found,
-                                                   d);
+    enum mlagen_status status =
+        mlagen_folder_read(f, o->path, &text, &found, d);
 
     if (status != MLAGEN_OK)
         goto out;
@@ -306,8 +296,7 @@ out:
 static enum mlagen_status compare_stale(const struct mlagen_folder *f,
                                         const char *path,
                                         struct mlagen_changes *changes,
-                                        struct mlagen_diags *d)
-{
+                                        struct mlagen_diags *d) {
     struct mlagen_buf text = {0};
     char hex[MLAGEN_HASH_HEX], full[PATH_MAX];
     bool found;
@@ -329,15 +318,13 @@ out:
     return status;
 }
 
-static int by_name(const void *a, const void *b)
-{
+static int by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* The known paths, sorted, so that reports do not depend on a hash table's
  * order.  The array is the caller's, the texts are the object's. */
-static const char **sorted_keys(json_t *object)
-{
+static const char **sorted_keys(json_t *object) {
     size_t n = 0;
     const char **keys =
         mlagen_calloc(json_object_size(object) + 1, sizeof *keys);
@@ -346,8 +333,7 @@ static const char **sorted_keys(json_t *object)
 
     if (!keys)
         return NULL;
-    json_object_foreach(object, key, value)
-        keys[n++] = key;
+    json_object_foreach(object, key, value) keys[n++] = key;
     qsort(keys, n, sizeof *keys, by_name);
     return keys;
 }
@@ -355,8 +341,7 @@ static const char **sorted_keys(json_t *object)
 enum mlagen_status mlagen_folder_compare(const struct mlagen_folder *f,
                                          const struct mlagen_outputs *o,
                                          struct mlagen_changes *changes,
-                                         struct mlagen_diags *d)
-{
+                                         struct mlagen_diags *d) {
     enum mlagen_status status = MLAGEN_OK;
     const char **keys = sorted_keys(f->known);
 
@@ -376,13 +361,11 @@ enum mlagen_status mlagen_folder_compare(const struct mlagen_folder *f,
 
 /* --- walking -------------------------------------------------------------- */
 
-static int not_dots(const struct dirent *e)
-{
+static int not_dots(const struct dirent *e) {
     return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
 }
 
-static int by_bytes(const struct dirent **a, const struct dirent **b)
-{
+static int by_bytes(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
@@ -397,8 +380,7 @@ static enum mlagen_status walk(const struct walk *w, const char *below,
                                int depth);
 
 static enum mlagen_status walk_entry(const struct walk *w, const char *below,
-                                     const char *name, int depth)
-{
+                                     const char *name, int depth) {
     char path[PATH_MAX], full[PATH_MAX];
     struct stat st;
     enum mlagen_status status =
@@ -416,8 +398,7 @@ static enum mlagen_status walk_entry(const struct walk *w, const char *below,
 }
 
 static enum mlagen_status walk(const struct walk *w, const char *below,
-                               int depth)
-{
+                               int depth) {
     enum mlagen_status status;
     char full[PATH_MAX];
     struct dirent **entries = NULL;
@@ -442,8 +423,7 @@ static enum mlagen_status walk(const struct walk *w, const char *below,
 }
 
 enum mlagen_status mlagen_folder_walk(const char *path, mlagen_visit_fn visit,
-                                      void *user, struct mlagen_diags *d)
-{
+                                      void *user, struct mlagen_diags *d) {
     struct walk w = {path, visit, user, d};
 
     return walk(&w, "", 0);

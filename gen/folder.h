@@ -36,7 +36,8 @@ struct mlagen_folder {
  * other runs (the lock is the kernel's and dies with the process); a folder
  * that another run holds is an error at once.  It is created when the first
  * file is written.
- * @return MLAGEN_IO: it is a file, it cannot be read, its manifest is not ours. */
+ * @return MLAGEN_IO: it is a file, it cannot be read, its manifest is not ours.
+ */
 enum mlagen_status mlagen_folder_open(const char *path, bool write,
                                       struct mlagen_folder *f,
                                       struct mlagen_diags *d);
@@ -59,9 +60,8 @@ struct mlagen_changes {
     size_t count, cap;
 };
 
-enum mlagen_status mlagen_change_add(struct mlagen_changes *c,
-                                     const char *what, const char *path,
-                                     struct mlagen_diags *d);
+enum mlagen_status mlagen_change_add(struct mlagen_changes *c, const char *what,
+                                     const char *path, struct mlagen_diags *d);
 void mlagen_changes_free(struct mlagen_changes *c);
 
 /* Compares: fills `changes` with "add", "change" and "remove", in the order of

@@ -13,8 +13,7 @@
 
 /* "specs/x.yaml" -> "x" for the models among the specs; NULL for schemas and
  * tables, which are not named after a model of theirs. */
-static json_t *spec_entry(const struct mlagen_text *text)
-{
+static json_t *spec_entry(const struct mlagen_text *text) {
     static const char folder[] = "specs/", suffix[] = ".yaml";
     size_t n = strlen(text->path), head = sizeof folder - 1,
            tail = sizeof suffix - 1;
@@ -26,8 +25,8 @@ static json_t *spec_entry(const struct mlagen_text *text)
     if (n <= head + tail || strncmp(text->path, folder, head) != 0 ||
         strcmp(text->path + n - tail, suffix) != 0)
         return NULL;
-    if (mlagen_yaml_parse(text->data, text->size, text->path, &doc,
-                          &silent) == MLAGEN_OK)
+    if (mlagen_yaml_parse(text->data, text->size, text->path, &doc, &silent) ==
+        MLAGEN_OK)
         model = mlagen_node_get(mlagen_doc_root(doc), "model");
     if (model && model->kind == MLAGEN_SCALAR)
         entry = json_pack("{s:s%,s:s}", "spec", text->path + head,
@@ -37,28 +36,25 @@ static json_t *spec_entry(const struct mlagen_text *text)
     return entry;
 }
 
-static json_t *list_specs(const struct mlagen *g)
-{
+static json_t *list_specs(const struct mlagen *g) {
     json_t *list = json_array();
 
     for (size_t i = 0; i < mlagen_tree_count(g->tree); i++) {
         json_t *entry = spec_entry(mlagen_tree_at(g->tree, i));
 
         if (entry)
-            json_array_append_new(list, entry);
+            mlagen_json_append(&list, entry);
     }
     return list;
 }
 
-static int by_capability(const void *a, const void *b)
-{
+static int by_capability(const void *a, const void *b) {
     return mlagen_arch_compare(*(const struct mlagen_arch *)a,
                                *(const struct mlagen_arch *)b);
 }
 
 /* The keys of the architecture table in numeric order: 90 before 100. */
-static json_t *list_archs(const struct mlagen *g)
-{
+static json_t *list_archs(const struct mlagen *g) {
     size_t count = 0;
     struct mlagen_arch *archs =
         mlagen_calloc(json_object_size(g->archs) + 1, sizeof *archs);
@@ -67,17 +63,17 @@ static json_t *list_archs(const struct mlagen *g)
 
     if (!list)
         return NULL;
-    json_object_foreach(g->archs, key, value)
-        count += mlagen_arch_parse(key, &archs[count]);
+    json_object_foreach(g->archs, key, value) count +=
+        mlagen_arch_parse(key, &archs[count]);
     qsort(archs, count, sizeof *archs, by_capability);
     for (size_t i = 0; i < count; i++) {
         char name[MLAGEN_ARCH_NAME];
 
         mlagen_arch_name(archs[i], name);
         value = json_object_get(g->archs, name);
-        json_array_append_new(
-            list, json_pack("{s:s,s:s}", "arch", name, "devices",
-                            mlagen_json_text(value, "devices")));
+        mlagen_json_append(&list,
+                           json_pack("{s:s,s:s}", "arch", name, "devices",
+                                     mlagen_json_text(value, "devices")));
     }
     mlagen_free(archs);
     return list;
@@ -86,8 +82,7 @@ static json_t *list_archs(const struct mlagen *g)
 /* One section of text: a title, then an entry a line. */
 static void print_pairs(const char *title, const json_t *list,
                         const char *first, const char *second,
-                        struct mlagen_buf *out)
-{
+                        struct mlagen_buf *out) {
     size_t i;
     json_t *item;
 
@@ -98,8 +93,7 @@ static void print_pairs(const char *title, const json_t *list,
 }
 
 static void print_words(const char *title, const json_t *list,
-                        struct mlagen_buf *out)
-{
+                        struct mlagen_buf *out) {
     size_t i;
     json_t *item;
 
@@ -108,20 +102,17 @@ static void print_words(const char *title, const json_t *list,
         mlagen_buf_printf(out, "  %s\n", json_string_value(item));
 }
 
-static void print_text(const json_t *all, struct mlagen_buf *out)
-{
+static void print_text(const json_t *all, struct mlagen_buf *out) {
     print_pairs("specs (built in)", json_object_get(all, "specs"), "spec",
                 "model", out);
     print_words("families", json_object_get(all, "families"), out);
-    print_pairs("archs", json_object_get(all, "archs"), "arch", "devices",
-                out);
+    print_pairs("archs", json_object_get(all, "archs"), "arch", "devices", out);
     print_words("dtypes", json_object_get(all, "dtypes"), out);
 }
 
 enum mlagen_status mlagen_inventory(struct mlagen *g, bool json,
                                     struct mlagen_buf *out,
-                                    struct mlagen_diags *d)
-{
+                                    struct mlagen_diags *d) {
     json_t *all = NULL;
     enum mlagen_status status =
         mlagen_host_call(g->host, "inventory", NULL, 0, &all, d);

@@ -201,6 +201,9 @@ static int body_setup(lua_State *L) {
     mlagen_lua_sandbox(L);
     mlagen_lua_render_setup(L);
     lua_sethook(L, count_instructions, LUA_MASKCOUNT, HOOK_EVERY);
+    /* A host lives for one generation, whose garbage is a few MB.  Lua still
+     * collects, in one go, before it gives up at the memory cap. */
+    lua_gc(L, LUA_GCSTOP);
     return 0;
 }
 
@@ -302,6 +305,7 @@ static int body_render(lua_State *L) {
     struct lua_rendering *r =
         mlagen_lua_render(L, render->path, lua_gettop(L));
     mlagen_buf_add(render->out, mlagen_buf_text(&r->out), r->out.len);
+    mlagen_buf_free(&r->out);
     if (render->map) {
         *render->map = r->map;
         r->map = (struct mlagen_linemap){0};

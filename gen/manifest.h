@@ -51,6 +51,11 @@ enum mlagen_status mlagen_json_print(const json_t *value,
                                      struct mlagen_buf *out,
                                      struct mlagen_diags *d);
 
+/* Appends `item`, which is taken over, to a list that is being made.  Without
+ * memory the list is released and *list becomes NULL, and stays so: a list is
+ * complete or not there at all, and is looked at once, when it is used. */
+void mlagen_json_append(json_t **list, json_t *item);
+
 /* Shorthand for the text of a string member; "" when absent. */
 const char *mlagen_json_text(const json_t *object, const char *key);
 

@@ -42,8 +42,8 @@ typedef void (*mlagen_progress_fn)(void *user, size_t done, size_t total,
 /* Zeroed with `size` set is a full set of defaults.  The texts are borrowed
  * and must outlive the context. */
 struct mlagen_options {
-    size_t size;           /* sizeof(struct mlagen_options) */
-    const char *templates; /* folder used in place of the embedded set */
+    size_t size;                 /* sizeof(struct mlagen_options) */
+    const char *templates;       /* folder used in place of the embedded set */
     const char *const *settings; /* "key.path=value", applied in order */
     size_t setting_count;
     const char *archs;         /* "sm_80,9.0a": replaces the spec's list */

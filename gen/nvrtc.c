@@ -31,8 +31,8 @@ enum {
     X(arch_count, "nvrtcGetNumSupportedArchs", (int *))                        \
     X(archs, "nvrtcGetSupportedArchs", (int *))                                \
     X(create, "nvrtcCreateProgram",                                            \
-      (nvrtc_program *, const char *, const char *, int,                       \
-       const char *const *, const char *const *))                              \
+      (nvrtc_program *, const char *, const char *, int, const char *const *,  \
+       const char *const *))                                                   \
     X(destroy, "nvrtcDestroyProgram", (nvrtc_program *))                       \
     X(compile, "nvrtcCompileProgram",                                          \
       (nvrtc_program, int, const char *const *))                               \
@@ -63,8 +63,7 @@ static const struct mlagen_where nowhere = {NULL, 0, 0};
 
 /* --- opening ------------------------------------------------------------- */
 
-static bool bind(void *library, const char *symbol, void *slot)
-{
+static bool bind(void *library, const char *symbol, void *slot) {
     void *address = dlsym(library, symbol);
 
     memcpy(slot, &address, sizeof address);
@@ -72,8 +71,7 @@ static bool bind(void *library, const char *symbol, void *slot)
 }
 
 /* The first function that the library lacks, or NULL. */
-static const char *bind_all(struct mlagen_nvrtc *n)
-{
+static const char *bind_all(struct mlagen_nvrtc *n) {
 #define NVRTC_BIND(member, symbol, arguments)                                  \
     if (!bind(n->library, symbol, &n->f.member))                               \
         return symbol;
@@ -85,15 +83,13 @@ static const char *bind_all(struct mlagen_nvrtc *n)
 }
 
 /* The file behind the handle: dlopen("libnvrtc.so.13") says not where. */
-static char *resolve(struct mlagen_nvrtc *n, const char *asked)
-{
+static char *resolve(struct mlagen_nvrtc *n, const char *asked) {
     char real[PATH_MAX];
     Dl_info info;
     void *code;
 
     memcpy(&code, &n->f.version, sizeof code);
-    if (dladdr(code, &info) && info.dli_fname &&
-        realpath(info.dli_fname, real))
+    if (dladdr(code, &info) && info.dli_fname && realpath(info.dli_fname, real))
         asked = real;
     return mlagen_strndup(asked, strlen(asked));
 }
@@ -101,8 +97,7 @@ static char *resolve(struct mlagen_nvrtc *n, const char *asked)
 /* NVRTC opens libnvrtc-builtins.so.X.Y by its bare name, and the linker may
  * find another version's, or none.  Loaded first from the library's own
  * folder, the right one is already there. */
-static void preload_builtins(struct mlagen_nvrtc *n)
-{
+static void preload_builtins(struct mlagen_nvrtc *n) {
     char folder[PATH_MAX];
     char file[PATH_MAX + 64];
 
@@ -112,16 +107,14 @@ static void preload_builtins(struct mlagen_nvrtc *n)
     n->builtins = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
 }
 
-static int compare_ints(const void *a, const void *b)
-{
+static int compare_ints(const void *a, const void *b) {
     int x = *(const int *)a;
     int y = *(const int *)b;
 
     return (x > y) - (x < y);
 }
 
-static bool read_archs(struct mlagen_nvrtc *n)
-{
+static bool read_archs(struct mlagen_nvrtc *n) {
     int count = 0;
 
     if (n->f.arch_count(&count) != NVRTC_SUCCESS || count <= 0 ||
@@ -135,8 +128,7 @@ static bool read_archs(struct mlagen_nvrtc *n)
 /* Everything between dlopen and the first program.  A failure leaves its
  * reason in `why`. */
 static bool attach(struct mlagen_nvrtc *n, const char *asked,
-                   struct mlagen_buf *why)
-{
+                   struct mlagen_buf *why) {
     const char *missing = bind_all(n);
 
     if (missing)
@@ -157,8 +149,7 @@ static bool attach(struct mlagen_nvrtc *n, const char *asked,
 
 /* Reads the log of a program; "" when there is none. */
 static void read_log(const struct mlagen_nvrtc *n, nvrtc_program p,
-                     struct mlagen_buf *log)
-{
+                     struct mlagen_buf *log) {
     size_t size = 0;
     char *text;
 
@@ -173,8 +164,7 @@ static void read_log(const struct mlagen_nvrtc *n, nvrtc_program p,
 /* A line "src/x.cu(12): error: text" of the front end becomes a diagnostic at
  * shown:12.  False for any other line. */
 static bool report_line(const char *line, const char *name, const char *shown,
-                        struct mlagen_diags *d)
-{
+                        struct mlagen_diags *d) {
     static const char mark[] = "): error: ";
     size_t n = strlen(name);
     unsigned long number;
@@ -196,8 +186,7 @@ static bool report_line(const char *line, const char *name, const char *shown,
 static enum mlagen_status report_failure(const struct mlagen_nvrtc *n,
                                          const char *what, const char *log,
                                          const char *name, const char *shown,
-                                         struct mlagen_diags *d)
-{
+                                         struct mlagen_diags *d) {
     struct mlagen_where where = {shown, 0, 0};
     char *copy = mlagen_strndup(log, strlen(log));
     char *save = NULL;
@@ -227,21 +216,16 @@ static enum mlagen_status report_failure(const struct mlagen_nvrtc *n,
 
 /* Creates and compiles.  On success the caller destroys *program and owns
  * nothing else; on failure there is nothing to destroy. */
-static enum mlagen_status run_program(const struct mlagen_nvrtc *n,
-                                      const char *source, const char *name,
-                                      const char *shown,
-                                      const char *const *options,
-                                      size_t option_count,
-                                      struct mlagen_buf *log,
-                                      nvrtc_program *program,
-                                      struct mlagen_diags *d)
-{
+static enum mlagen_status
+run_program(const struct mlagen_nvrtc *n, const char *source, const char *name,
+            const char *shown, const char *const *options, size_t option_count,
+            struct mlagen_buf *log, nvrtc_program *program,
+            struct mlagen_diags *d) {
     int result = n->f.create(program, source, name, 0, NULL, NULL);
     enum mlagen_status status = MLAGEN_OK;
 
     if (result != NVRTC_SUCCESS)
-        return report_failure(n, n->f.error_string(result), "", name, shown,
-                              d);
+        return report_failure(n, n->f.error_string(result), "", name, shown, d);
     result = n->f.compile(*program, (int)option_count, options);
     read_log(n, *program, log);
     if (result != NVRTC_SUCCESS)
@@ -253,11 +237,11 @@ static enum mlagen_status run_program(const struct mlagen_nvrtc *n,
 }
 
 /* One of the program's results (cubin or PTX), with a NUL behind it. */
-static enum mlagen_status
-take(const struct mlagen_nvrtc *n, nvrtc_program p,
-     int (*size_of)(nvrtc_program, size_t *), int (*get)(nvrtc_program, char *),
-     const char *what, char **data, size_t *size, struct mlagen_diags *d)
-{
+static enum mlagen_status take(const struct mlagen_nvrtc *n, nvrtc_program p,
+                               int (*size_of)(nvrtc_program, size_t *),
+                               int (*get)(nvrtc_program, char *),
+                               const char *what, char **data, size_t *size,
+                               struct mlagen_diags *d) {
     int result = size_of(p, size);
 
     if (result == NVRTC_SUCCESS) {
@@ -274,8 +258,7 @@ take(const struct mlagen_nvrtc *n, nvrtc_program p,
 }
 
 /* The header of every PTX text reads "... release 13.0, V13.0.88". */
-static void read_patch_level(struct mlagen_nvrtc *n, const char *ptx)
-{
+static void read_patch_level(struct mlagen_nvrtc *n, const char *ptx) {
     const char *at = strstr(ptx, "release ");
     const char *v = at ? strstr(at, ", V") : NULL;
 
@@ -286,8 +269,8 @@ static void read_patch_level(struct mlagen_nvrtc *n, const char *ptx)
 
 /* Compiles an empty kernel: reads the patch level, and finds out once, not
  * once per kernel, that the installation is broken. */
-static enum mlagen_status probe(struct mlagen_nvrtc *n, struct mlagen_diags *d)
-{
+static enum mlagen_status probe(struct mlagen_nvrtc *n,
+                                struct mlagen_diags *d) {
     static const char source[] = "extern \"C\" __global__ void probe() {}\n";
     char option[64];
     const char *options[] = {option};
@@ -304,8 +287,8 @@ static enum mlagen_status probe(struct mlagen_nvrtc *n, struct mlagen_diags *d)
     status = run_program(n, source, "probe.cu", n->path, options, 1, &log,
                          &program, d);
     if (status == MLAGEN_OK) {
-        status = take(n, program, n->f.ptx_size, n->f.ptx, "PTX", &ptx, &size,
-                      d);
+        status =
+            take(n, program, n->f.ptx_size, n->f.ptx, "PTX", &ptx, &size, d);
         n->f.destroy(&program);
     }
     if (status == MLAGEN_OK)
@@ -323,8 +306,7 @@ struct attempt {
 };
 
 /* Tries one candidate; true stops the search. */
-static bool try_library(void *user, const char *path)
-{
+static bool try_library(void *user, const char *path) {
     struct attempt *a = user;
 
     a->n->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -345,8 +327,7 @@ static bool try_library(void *user, const char *path)
 
 enum mlagen_status mlagen_nvrtc_open(const char *path,
                                      struct mlagen_nvrtc **out,
-                                     struct mlagen_diags *d)
-{
+                                     struct mlagen_diags *d) {
     struct attempt a = {mlagen_calloc(1, sizeof *a.n), {0}};
     enum mlagen_status status = MLAGEN_CUDA;
 
@@ -372,8 +353,7 @@ enum mlagen_status mlagen_nvrtc_open(const char *path,
     return status;
 }
 
-void mlagen_nvrtc_close(struct mlagen_nvrtc *n)
-{
+void mlagen_nvrtc_close(struct mlagen_nvrtc *n) {
     if (!n)
         return;
     if (n->library)
@@ -384,25 +364,21 @@ void mlagen_nvrtc_close(struct mlagen_nvrtc *n)
     mlagen_free(n);
 }
 
-const char *mlagen_nvrtc_path(const struct mlagen_nvrtc *n)
-{
+const char *mlagen_nvrtc_path(const struct mlagen_nvrtc *n) {
     return n->path;
 }
 
-const char *mlagen_nvrtc_compiler(const struct mlagen_nvrtc *n)
-{
+const char *mlagen_nvrtc_compiler(const struct mlagen_nvrtc *n) {
     return n->compiler;
 }
 
-const int *mlagen_nvrtc_archs(const struct mlagen_nvrtc *n, size_t *count)
-{
+const int *mlagen_nvrtc_archs(const struct mlagen_nvrtc *n, size_t *count) {
     *count = n->arch_count;
     return n->archs;
 }
 
 size_t mlagen_nvrtc_options(struct mlagen_arch arch, char option[64],
-                            const char *options[MLAGEN_NVRTC_OPTIONS])
-{
+                            const char *options[MLAGEN_NVRTC_OPTIONS]) {
     static const char *const fixed[] = {
         "--std=c++17",
         "-default-device",
@@ -413,8 +389,7 @@ size_t mlagen_nvrtc_options(struct mlagen_arch arch, char option[64],
     char name[MLAGEN_ARCH_NAME];
     size_t count = 0;
 
-    snprintf(option, 64, "--gpu-architecture=%s",
-             mlagen_arch_name(arch, name));
+    snprintf(option, 64, "--gpu-architecture=%s", mlagen_arch_name(arch, name));
     options[count++] = option;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         options[count++] = fixed[i];
@@ -424,8 +399,7 @@ size_t mlagen_nvrtc_options(struct mlagen_arch arch, char option[64],
 /* A target that the library does not know is refused by name, with the ones it
  * knows.  Suffixes begin with 9.0 (PTX ISA, ".target"). */
 static bool check_arch(const struct mlagen_nvrtc *n, struct mlagen_arch arch,
-                       const char *shown, struct mlagen_diags *d)
-{
+                       const char *shown, struct mlagen_diags *d) {
     struct mlagen_buf known = {0};
     char name[MLAGEN_ARCH_NAME];
 
@@ -449,8 +423,7 @@ enum mlagen_status mlagen_nvrtc_compile(const struct mlagen_nvrtc *n,
                                         const char *shown,
                                         struct mlagen_arch arch,
                                         struct mlagen_compiled *out,
-                                        struct mlagen_diags *d)
-{
+                                        struct mlagen_diags *d) {
     const char *options[MLAGEN_NVRTC_OPTIONS];
     struct mlagen_buf log = {0};
     nvrtc_program program = NULL;
@@ -462,8 +435,8 @@ enum mlagen_status mlagen_nvrtc_compile(const struct mlagen_nvrtc *n,
     if (!check_arch(n, arch, shown, d))
         return MLAGEN_CUDA;
     count = mlagen_nvrtc_options(arch, option, options);
-    status = run_program(n, source, name, shown, options, count, &log,
-                         &program, d);
+    status =
+        run_program(n, source, name, shown, options, count, &log, &program, d);
     if (status == MLAGEN_OK) {
         status = take(n, program, n->f.cubin_size, n->f.cubin, "cubin",
                       &out->cubin, &out->size, d);
@@ -479,8 +452,7 @@ enum mlagen_status mlagen_nvrtc_compile(const struct mlagen_nvrtc *n,
     return status;
 }
 
-void mlagen_compiled_free(struct mlagen_compiled *c)
-{
+void mlagen_compiled_free(struct mlagen_compiled *c) {
     mlagen_free(c->cubin);
     mlagen_ptxas_free(&c->report);
     *c = (struct mlagen_compiled){0};

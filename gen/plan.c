@@ -13,12 +13,10 @@
 #include "manifest.h"
 
 /* Fields of a plan that gen reads; all texts. */
-static const char *const plan_fields[] = {"symbol", "arch", "source",
-                                          "family"};
+static const char *const plan_fields[] = {"symbol", "arch", "source", "family"};
 
 static enum mlagen_status check_plan(const json_t *plan,
-                                     struct mlagen_diags *d)
-{
+                                     struct mlagen_diags *d) {
     const char *symbol = mlagen_json_text(plan, "symbol");
     struct mlagen_arch arch;
 
@@ -39,10 +37,9 @@ static enum mlagen_status check_plan(const json_t *plan,
 /* --symbol-prefix goes before every symbol, and with it into the names of the
  * sources, which carry the symbol. */
 static enum mlagen_status add_prefix(json_t *plan, const char *prefix,
-                                     struct mlagen_diags *d)
-{
-    json_t *symbol = json_sprintf("%s%s", prefix,
-                                  mlagen_json_text(plan, "symbol"));
+                                     struct mlagen_diags *d) {
+    json_t *symbol =
+        json_sprintf("%s%s", prefix, mlagen_json_text(plan, "symbol"));
     json_t *source =
         symbol ? json_sprintf("src/%s.cu", json_string_value(symbol)) : NULL;
     int failed = json_object_set_new(plan, "symbol", symbol);
@@ -51,8 +48,7 @@ static enum mlagen_status add_prefix(json_t *plan, const char *prefix,
     return failed ? mlagen_no_memory(d) : MLAGEN_OK;
 }
 
-enum mlagen_status mlagen_plan(struct mlagen *g, struct mlagen_diags *d)
-{
+enum mlagen_status mlagen_plan(struct mlagen *g, struct mlagen_diags *d) {
     json_t *args[] = {g->spec, g->archs};
     enum mlagen_status status;
     size_t i;
@@ -79,8 +75,7 @@ enum mlagen_status mlagen_plan(struct mlagen *g, struct mlagen_diags *d)
     return status;
 }
 
-char *mlagen_cubin_path(const json_t *plan)
-{
+char *mlagen_cubin_path(const json_t *plan) {
     struct mlagen_buf path = {0};
 
     mlagen_buf_printf(&path, "cubin/%s.cubin",
@@ -92,8 +87,7 @@ char *mlagen_cubin_path(const json_t *plan)
 
 /* --- describing ----------------------------------------------------------- */
 
-static void add_lines(const json_t *object, struct mlagen_buf *out)
-{
+static void add_lines(const json_t *object, struct mlagen_buf *out) {
     size_t i;
     json_t *line;
 
@@ -103,11 +97,10 @@ static void add_lines(const json_t *object, struct mlagen_buf *out)
 
 static enum mlagen_status describe_json(json_t *analysis, json_t *plans,
                                         struct mlagen_buf *out,
-                                        struct mlagen_diags *d)
-{
-    json_t *all = json_pack("{s:O?,s:O}", "analysis",
-                            json_object_get(analysis, "data"), "kernels",
-                            plans);
+                                        struct mlagen_diags *d) {
+    json_t *all =
+        json_pack("{s:O?,s:O}", "analysis", json_object_get(analysis, "data"),
+                  "kernels", plans);
     enum mlagen_status status =
         all ? mlagen_json_print(all, out, d) : mlagen_no_memory(d);
 
@@ -117,19 +110,17 @@ static enum mlagen_status describe_json(json_t *analysis, json_t *plans,
 
 enum mlagen_status mlagen_describe(struct mlagen *g, bool json,
                                    struct mlagen_buf *out,
-                                   struct mlagen_diags *d)
-{
+                                   struct mlagen_diags *d) {
     json_t *analysis = NULL, *table = NULL;
     enum mlagen_status status = mlagen_plan(g, d);
 
     if (status == MLAGEN_OK)
-        status = mlagen_host_call(g->host, "analyse", &g->spec, 1, &analysis,
-                                  d);
+        status =
+            mlagen_host_call(g->host, "analyse", &g->spec, 1, &analysis, d);
     if (status == MLAGEN_OK && json) {
         status = describe_json(analysis, g->plans, out, d);
     } else if (status == MLAGEN_OK) {
-        status = mlagen_host_call(g->host, "describe", &g->plans, 1, &table,
-                                  d);
+        status = mlagen_host_call(g->host, "describe", &g->plans, 1, &table, d);
         add_lines(analysis, out);
         mlagen_buf_char(out, '\n');
         add_lines(table, out);

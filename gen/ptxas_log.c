@@ -21,8 +21,7 @@
 #include "alloc.h"
 
 /* The number that stands before `unit` in the line; -1 when there is none. */
-static long number_before(const char *line, const char *unit)
-{
+static long number_before(const char *line, const char *unit) {
     const char *at = strstr(line, unit);
 
     if (!at)
@@ -35,10 +34,9 @@ static long number_before(const char *line, const char *unit)
 }
 
 static bool add_finding(struct mlagen_ptxas *r, const char *code,
-                        const char *text)
-{
-    struct mlagen_finding *f = mlagen_grow(r->findings, r->finding_count,
-                                           &r->finding_cap, sizeof *f);
+                        const char *text) {
+    struct mlagen_finding *f =
+        mlagen_grow(r->findings, r->finding_count, &r->finding_cap, sizeof *f);
 
     if (!f)
         return false;
@@ -51,8 +49,7 @@ static bool add_finding(struct mlagen_ptxas *r, const char *code,
 }
 
 /* "(C7508) ..." anywhere in a ptxas line: copies C7508. */
-static bool find_number_code(const char *line, char code[MLAGEN_FINDING_CODE])
-{
+static bool find_number_code(const char *line, char code[MLAGEN_FINDING_CODE]) {
     for (const char *p = line; (p = strstr(p, "(C")) != NULL; p += 2) {
         size_t n = strspn(p + 2, "0123456789");
 
@@ -67,8 +64,7 @@ static bool find_number_code(const char *line, char code[MLAGEN_FINDING_CODE])
 /* The code of a remark, or false for a line that is not one.  Spills and
  * stack frames are judged from their numbers, so the warnings that repeat
  * them are passed over. */
-static bool classify(const char *line, char code[MLAGEN_FINDING_CODE])
-{
+static bool classify(const char *line, char code[MLAGEN_FINDING_CODE]) {
     const char *fixed = NULL;
 
     if (strncmp(line, "ptxas", 5) != 0) {
@@ -91,15 +87,13 @@ static bool classify(const char *line, char code[MLAGEN_FINDING_CODE])
     return true;
 }
 
-static void add_positive(long *sum, long value)
-{
+static void add_positive(long *sum, long value) {
     if (value > 0)
         *sum += value;
 }
 
 /* Takes the numbers of one line; true for the "Used N registers" line. */
-static bool read_numbers(const char *line, struct mlagen_ptxas *r)
-{
+static bool read_numbers(const char *line, struct mlagen_ptxas *r) {
     long stack = number_before(line, "bytes stack frame");
 
     if (stack > r->stack)
@@ -116,14 +110,12 @@ static bool read_numbers(const char *line, struct mlagen_ptxas *r)
 
 /* Spilled lines repeat their numbers in a warning; only the property lines
  * (which name the stack frame) and the usage line are counted. */
-static bool holds_numbers(const char *line)
-{
+static bool holds_numbers(const char *line) {
     return strncmp(line, "ptxas", 5) == 0 &&
            strncmp(line, "ptxas warning", 13) != 0 && !strstr(line, "(C");
 }
 
-static bool add_memory_findings(struct mlagen_ptxas *r)
-{
+static bool add_memory_findings(struct mlagen_ptxas *r) {
     char text[128];
 
     if (r->spill_stores > 0 || r->spill_loads > 0) {
@@ -140,8 +132,7 @@ static bool add_memory_findings(struct mlagen_ptxas *r)
     return true;
 }
 
-bool mlagen_ptxas_read(const char *log, struct mlagen_ptxas *out)
-{
+bool mlagen_ptxas_read(const char *log, struct mlagen_ptxas *out) {
     char *copy = mlagen_strndup(log, strlen(log));
     char *save = NULL;
     bool used = false;
@@ -164,8 +155,7 @@ bool mlagen_ptxas_read(const char *log, struct mlagen_ptxas *out)
     return ok;
 }
 
-void mlagen_ptxas_free(struct mlagen_ptxas *report)
-{
+void mlagen_ptxas_free(struct mlagen_ptxas *report) {
     for (size_t i = 0; i < report->finding_count; i++)
         mlagen_free(report->findings[i].text);
     mlagen_free(report->findings);

@@ -3,15 +3,17 @@
  * publish.c: carries a comparison (folder.c) out.  The order is the point:
  *
  *   journal    what is about to be written, by hash
- *   files      each: temporary beside its place, flush, rename
+ *   staging    of every file: a temporary beside its place, flushed
+ *   renames    of the temporaries into their places
  *   removals   of files no longer wanted
- *   manifest   the same way as a file; from here on the generation is the new
+ *   manifest   staged and renamed; from here on the generation is the new one
  *   journal    removed
  *
- * A run that dies leaves a journal, and the next run takes every file that it
- * lists for its own work.  Files are written by a few threads, because nearly
- * all of the time is waiting for flushes: 110 files took 20 ms one after the
- * other and 6 ms with eight threads on two cores.
+ * A disk that is full or a folder that is locked shows while staging, when
+ * nothing has changed yet.  A run that dies leaves a journal, and the next run
+ * takes every file that it lists for its own work.  Files are written by a few
+ * threads, because nearly all of the time is waiting for flushes: 110 files
+ * took 20 ms one after the other and 6 ms with eight threads on two cores.
  */
 #include "folder.h"
 
@@ -36,8 +38,7 @@ struct pending {
 };
 
 /* dir/name -> dir/.name.mlagen-tmp */
-static bool name_temp(struct pending *p)
-{
+static bool name_temp(struct pending *p) {
     const char *slash = strrchr(p->full, '/');
     int folder = slash ? (int)(slash - p->full) + 1 : 0;
     int n = snprintf(p->temp, sizeof p->temp, "%.*s.%s" MLAGEN_TEMP_SUFFIX,
@@ -47,8 +48,7 @@ static bool name_temp(struct pending *p)
     return n > 0 && n < (int)sizeof p->temp;
 }
 
-static bool write_all(int fd, const char *data, size_t size)
-{
+static bool write_all(int fd, const char *data, size_t size) {
     while (size > 0) {
         ssize_t n = write(fd, data, size);
 
@@ -63,51 +63,56 @@ static bool write_all(int fd, const char *data, size_t size)
 }
 
 /* Some file systems cannot flush; that is no fault of the file. */
-static bool flush(int fd)
-{
+static bool flush(int fd) {
     return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS;
 }
 
-static bool close_file(struct pending *p)
-{
-    int fd = p->fd;
-
-    p->fd = -1;
-    return close(fd) == 0;
-}
-
-/* Makes the file at p->full; false leaves its reason in p->error and no
- * temporary. */
-static bool replace(struct pending *p, const char *data, size_t size)
-{
-    p->fd = -1;
-    if (!name_temp(p)) {
-        p->error = errno;
-        return false;
-    }
-    p->fd = open(p->temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-                 0666);
-    if (p->fd >= 0 && write_all(p->fd, data, size) && flush(p->fd) &&
-        close_file(p) && rename(p->temp, p->full) == 0)
-        return true;
-    p->error = errno;
+static void abandon(struct pending *p) {
     if (p->fd >= 0)
         close(p->fd);
+    p->fd = -1;
     unlink(p->temp);
+}
+
+/* Writes the temporary of p->full and flushes it; false leaves the reason in
+ * p->error and no temporary. */
+static bool stage(struct pending *p, const char *data, size_t size) {
+    p->fd = -1;
+    if (name_temp(p)) {
+        p->fd =
+            open(p->temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                 0666);
+        if (p->fd >= 0 && write_all(p->fd, data, size) && flush(p->fd)) {
+            int fd = p->fd;
+
+            p->fd = -1;
+            if (close(fd) == 0)
+                return true;
+        }
+    }
+    p->error = errno;
+    abandon(p);
+    return false;
+}
+
+/* Puts a staged file into its place. */
+static bool commit(struct pending *p) {
+    if (rename(p->temp, p->full) == 0)
+        return true;
+    p->error = errno;
+    abandon(p);
     return false;
 }
 
 static enum mlagen_status report_error(const struct pending *p,
-                                       struct mlagen_diags *d)
-{
+                                       struct mlagen_diags *d) {
     errno = p->error;
     return mlagen_io_error(d, p->full, "cannot write");
 }
 
 /* The names in a folder are data of the folder: flush them too.  File systems
  * that cannot are left alone. */
-static void flush_folder(const char *path)
-{
+static void flush_folder(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
@@ -117,34 +122,31 @@ static void flush_folder(const char *path)
 }
 
 static enum mlagen_status replace_file(const char *path, const char *data,
-                                       size_t size, struct mlagen_diags *d)
-{
+                                       size_t size, struct mlagen_diags *d) {
     struct pending p = {.fd = -1};
 
     if (snprintf(p.full, sizeof p.full, "%s", path) >= (int)sizeof p.full) {
         errno = ENAMETOOLONG;
         return mlagen_io_error(d, path, "cannot write");
     }
-    return replace(&p, data, size) ? MLAGEN_OK : report_error(&p, d);
+    return stage(&p, data, size) && commit(&p) ? MLAGEN_OK
+                                               : report_error(&p, d);
 }
 
 /* --- a generation --------------------------------------------------------- */
 
-static bool is_write(const struct mlagen_change *c)
-{
+static bool is_write(const struct mlagen_change *c) {
     return strcmp(c->what, "remove") != 0;
 }
 
-static bool is_manifest(const struct mlagen_change *c)
-{
+static bool is_manifest(const struct mlagen_change *c) {
     return strcmp(c->path, MLAGEN_MANIFEST) == 0;
 }
 
 /* Files that are to go are journalled too, with every hash they may have, so
  * that a second interruption does not orphan them. */
 static void journal_removal(const struct mlagen_folder *f, const char *path,
-                            struct mlagen_buf *text)
-{
+                            struct mlagen_buf *text) {
     size_t i;
     json_t *hash;
 
@@ -155,8 +157,7 @@ static void journal_removal(const struct mlagen_folder *f, const char *path,
 static enum mlagen_status write_journal(const struct mlagen_folder *f,
                                         const struct mlagen_outputs *o,
                                         const struct mlagen_changes *changes,
-                                        struct mlagen_diags *d)
-{
+                                        struct mlagen_diags *d) {
     struct mlagen_buf text = {0};
     char full[PATH_MAX];
     enum mlagen_status status = mlagen_join(f->path, MLAGEN_JOURNAL, full, d);
@@ -167,9 +168,9 @@ static enum mlagen_status write_journal(const struct mlagen_folder *f,
         if (is_manifest(&changes->items[i]))
             continue;
         if (is_write(&changes->items[i]))
-            mlagen_buf_printf(
-                &text, "%s %s\n",
-                mlagen_output_hash(mlagen_outputs_find(o, path)), path);
+            mlagen_buf_printf(&text, "%s %s\n",
+                              mlagen_output_hash(mlagen_outputs_find(o, path)),
+                              path);
         else
             journal_removal(f, path, &text);
     }
@@ -181,9 +182,19 @@ static enum mlagen_status write_journal(const struct mlagen_folder *f,
     return status;
 }
 
+static enum mlagen_status remove_journal(const struct mlagen_folder *f,
+                                         struct mlagen_diags *d) {
+    char full[PATH_MAX];
+    enum mlagen_status status = mlagen_join(f->path, MLAGEN_JOURNAL, full, d);
+
+    if (status == MLAGEN_OK && unlink(full) != 0 && errno != ENOENT)
+        status = mlagen_io_error(d, full, "cannot remove");
+    return status;
+}
+
 /* Makes the folder that an output lies in. */
-static enum mlagen_status make_parent(const char *full, struct mlagen_diags *d)
-{
+static enum mlagen_status make_parent(const char *full,
+                                      struct mlagen_diags *d) {
     char folder[PATH_MAX];
 
     snprintf(folder, sizeof folder, "%s", full);
@@ -199,19 +210,16 @@ struct batch {
     size_t count;
 };
 
-static void write_one(void *user, size_t index)
-{
+static void stage_one(void *user, size_t index) {
     struct batch *b = user;
 
-    replace(&b->files[index], b->outputs[index]->data,
-            b->outputs[index]->size);
+    stage(&b->files[index], b->outputs[index]->data, b->outputs[index]->size);
 }
 
 static enum mlagen_status add_to_batch(struct batch *b,
                                        const struct mlagen_folder *f,
                                        const struct mlagen_output *o,
-                                       struct mlagen_diags *d)
-{
+                                       struct mlagen_diags *d) {
     struct pending *p = &b->files[b->count];
     enum mlagen_status status = mlagen_join(f->path, o->path, p->full, d);
 
@@ -221,29 +229,58 @@ static enum mlagen_status add_to_batch(struct batch *b,
     return status;
 }
 
-/* Writes all files but the manifest; every failure is reported. */
-static enum mlagen_status write_files(const struct mlagen_folder *f,
-                                      const struct mlagen_outputs *o,
-                                      const struct mlagen_changes *changes,
-                                      struct mlagen_diags *d)
-{
+static enum mlagen_status fill_batch(struct batch *b,
+                                     const struct mlagen_folder *f,
+                                     const struct mlagen_outputs *o,
+                                     const struct mlagen_changes *changes,
+                                     struct mlagen_diags *d) {
     size_t n = changes->count;
-    struct batch b = {mlagen_calloc(n, sizeof *b.files),
-                      mlagen_calloc(n, sizeof *b.outputs), 0};
-    enum mlagen_status status =
-        b.files && b.outputs ? MLAGEN_OK : mlagen_no_memory(d);
+    enum mlagen_status status = MLAGEN_OK;
 
+    b->files = mlagen_calloc(n, sizeof *b->files);
+    b->outputs = mlagen_calloc(n, sizeof *b->outputs);
+    if (!b->files || !b->outputs)
+        return mlagen_no_memory(d);
     for (size_t i = 0; i < n && status == MLAGEN_OK; i++) {
         const struct mlagen_change *c = &changes->items[i];
 
         if (is_write(c) && !is_manifest(c))
-            status = add_to_batch(&b, f, mlagen_outputs_find(o, c->path), d);
+            status = add_to_batch(b, f, mlagen_outputs_find(o, c->path), d);
+    }
+    return status;
+}
+
+static enum mlagen_status report_errors(const struct batch *b,
+                                        struct mlagen_diags *d) {
+    enum mlagen_status status = MLAGEN_OK;
+
+    for (size_t i = 0; i < b->count; i++)
+        if (b->files[i].error)
+            status = report_error(&b->files[i], d);
+    return status;
+}
+
+/* Writes all files but the manifest.  *touched stays false while nothing that
+ * was there has been replaced. */
+static enum mlagen_status write_files(const struct mlagen_folder *f,
+                                      const struct mlagen_outputs *o,
+                                      const struct mlagen_changes *changes,
+                                      bool *touched, struct mlagen_diags *d) {
+    struct batch b = {NULL, NULL, 0};
+    enum mlagen_status status = fill_batch(&b, f, o, changes, d);
+
+    if (status == MLAGEN_OK) {
+        mlagen_pool_run(b.count, WRITERS, stage_one, NULL, &b);
+        status = report_errors(&b, d);
+        for (size_t i = 0; i < b.count && status != MLAGEN_OK; i++)
+            if (!b.files[i].error)
+                abandon(&b.files[i]);
     }
     if (status == MLAGEN_OK) {
-        mlagen_pool_run(b.count, WRITERS, write_one, NULL, &b);
+        *touched = true;
         for (size_t i = 0; i < b.count; i++)
-            if (b.files[i].error)
-                status = report_error(&b.files[i], d);
+            commit(&b.files[i]);
+        status = report_errors(&b, d);
     }
     mlagen_free(b.files);
     mlagen_free(b.outputs);
@@ -252,8 +289,8 @@ static enum mlagen_status write_files(const struct mlagen_folder *f,
 
 /* Removes a file and the folders that this empties, but not the root. */
 static enum mlagen_status remove_file(const struct mlagen_folder *f,
-                                      const char *path, struct mlagen_diags *d)
-{
+                                      const char *path,
+                                      struct mlagen_diags *d) {
     char full[PATH_MAX];
     size_t root = strlen(f->path);
     enum mlagen_status status = mlagen_join(f->path, path, full, d);
@@ -274,8 +311,7 @@ static enum mlagen_status remove_file(const struct mlagen_folder *f,
 
 static enum mlagen_status write_manifest(const struct mlagen_folder *f,
                                          const struct mlagen_outputs *o,
-                                         struct mlagen_diags *d)
-{
+                                         struct mlagen_diags *d) {
     const struct mlagen_output *m = mlagen_outputs_find(o, MLAGEN_MANIFEST);
     char full[PATH_MAX];
     enum mlagen_status status = mlagen_join(f->path, m->path, full, d);
@@ -283,16 +319,15 @@ static enum mlagen_status write_manifest(const struct mlagen_folder *f,
     return status ? status : replace_file(full, m->data, m->size, d);
 }
 
-static enum mlagen_status apply(const struct mlagen_folder *f,
-                                const struct mlagen_outputs *o,
-                                const struct mlagen_changes *changes,
-                                struct mlagen_diags *d)
-{
-    enum mlagen_status status = write_journal(f, o, changes, d);
+/* Removals, then the manifest if it changes: what makes the generation the new
+ * one. */
+static enum mlagen_status conclude(const struct mlagen_folder *f,
+                                   const struct mlagen_outputs *o,
+                                   const struct mlagen_changes *changes,
+                                   struct mlagen_diags *d) {
+    enum mlagen_status status = MLAGEN_OK;
     bool manifest = false;
 
-    if (status == MLAGEN_OK)
-        status = write_files(f, o, changes, d);
     for (size_t i = 0; i < changes->count && status == MLAGEN_OK; i++) {
         const struct mlagen_change *c = &changes->items[i];
 
@@ -306,9 +341,25 @@ static enum mlagen_status apply(const struct mlagen_folder *f,
     return status;
 }
 
+static enum mlagen_status apply(const struct mlagen_folder *f,
+                                const struct mlagen_outputs *o,
+                                const struct mlagen_changes *changes,
+                                struct mlagen_diags *d) {
+    bool touched = false;
+    enum mlagen_status status = write_journal(f, o, changes, d);
+
+    if (status != MLAGEN_OK)
+        return status;
+    status = write_files(f, o, changes, &touched, d);
+    if (!touched && !f->interrupted)
+        remove_journal(f, d);
+    if (status == MLAGEN_OK)
+        status = conclude(f, o, changes, d);
+    return status;
+}
+
 /* Temporaries that a killed run left. */
-static enum mlagen_status sweep(void *user, const char *path)
-{
+static enum mlagen_status sweep(void *user, const char *path) {
     const struct mlagen_folder *f = user;
     size_t n = strlen(path), suffix = strlen(MLAGEN_TEMP_SUFFIX);
     const char *slash = strrchr(path, '/');
@@ -317,28 +368,15 @@ static enum mlagen_status sweep(void *user, const char *path)
 
     if (name[0] == '.' && n > suffix &&
         strcmp(path + n - suffix, MLAGEN_TEMP_SUFFIX) == 0 &&
-        snprintf(full, sizeof full, "%s/%s", f->path, path) <
-            (int)sizeof full)
+        snprintf(full, sizeof full, "%s/%s", f->path, path) < (int)sizeof full)
         unlink(full);
     return MLAGEN_OK;
-}
-
-static enum mlagen_status remove_journal(const struct mlagen_folder *f,
-                                         struct mlagen_diags *d)
-{
-    char full[PATH_MAX];
-    enum mlagen_status status = mlagen_join(f->path, MLAGEN_JOURNAL, full, d);
-
-    if (status == MLAGEN_OK && unlink(full) != 0 && errno != ENOENT)
-        status = mlagen_io_error(d, full, "cannot remove");
-    return status;
 }
 
 enum mlagen_status mlagen_folder_publish(const struct mlagen_folder *f,
                                          const struct mlagen_outputs *o,
                                          const struct mlagen_changes *changes,
-                                         struct mlagen_diags *d)
-{
+                                         struct mlagen_diags *d) {
     enum mlagen_status status = MLAGEN_OK;
 
     if (f->interrupted)
@@ -354,8 +392,7 @@ enum mlagen_status mlagen_folder_publish(const struct mlagen_folder *f,
 
 /* --- a single file -------------------------------------------------------- */
 
-static bool holds(const char *path, const char *data, size_t size)
-{
+static bool holds(const char *path, const char *data, size_t size) {
     char block[4096];
     size_t done = 0;
     bool same = true;
@@ -377,8 +414,7 @@ static bool holds(const char *path, const char *data, size_t size)
 }
 
 enum mlagen_status mlagen_write_file(const char *path, const char *data,
-                                     size_t size, struct mlagen_diags *d)
-{
+                                     size_t size, struct mlagen_diags *d) {
     return holds(path, data, size) ? MLAGEN_OK
                                    : replace_file(path, data, size, d);
 }

@@ -11,8 +11,7 @@
 #include "manifest.h"
 
 /* Appends one word of a command line, quoted for a POSIX shell if need be. */
-static void add_word(struct mlagen_buf *out, const char *word)
-{
+static void add_word(struct mlagen_buf *out, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789_-+=.,:/@%";
@@ -34,8 +33,7 @@ static void add_word(struct mlagen_buf *out, const char *word)
 
 /* The command that makes this generation again, without the folders of this
  * machine: the same for `gen` and `build`, whatever -o, -I and -j were. */
-static char *make_command(const struct mlagen *g)
-{
+static char *make_command(const struct mlagen *g) {
     struct mlagen_buf out = {0};
     size_t i;
     json_t *setting;
@@ -55,8 +53,7 @@ static char *make_command(const struct mlagen *g)
     return out.data;
 }
 
-static json_t *make_meta(const struct mlagen *g)
-{
+static json_t *make_meta(const struct mlagen *g) {
     const char *prefix = g->options.symbol_prefix;
 
     return json_pack("{s:s,s:s,s:s,s:O,s:s,s:s}", "generator",
@@ -68,8 +65,7 @@ static json_t *make_meta(const struct mlagen *g)
 
 /* The texts that render() returned, {path, text} each, are the generation. */
 static enum mlagen_status take_texts(struct mlagen *g, const json_t *list,
-                                     struct mlagen_diags *d)
-{
+                                     struct mlagen_diags *d) {
     enum mlagen_status status = MLAGEN_OK;
     size_t i;
     json_t *file;
@@ -84,9 +80,9 @@ static enum mlagen_status take_texts(struct mlagen *g, const json_t *list,
                         mlagen_json_text(file, "path"));
             return MLAGEN_TEMPLATE;
         }
-        status = mlagen_outputs_add(
-            &g->texts, mlagen_json_text(file, "path"), json_string_value(text),
-            json_string_length(text), d);
+        status = mlagen_outputs_add(&g->texts, mlagen_json_text(file, "path"),
+                                    json_string_value(text),
+                                    json_string_length(text), d);
         if (status != MLAGEN_OK)
             break;
     }
@@ -95,8 +91,7 @@ static enum mlagen_status take_texts(struct mlagen *g, const json_t *list,
 
 /* Each plan's source must be among the files: it is what gets compiled. */
 static enum mlagen_status check_sources(const struct mlagen *g,
-                                        struct mlagen_diags *d)
-{
+                                        struct mlagen_diags *d) {
     size_t i;
     json_t *plan;
 
@@ -114,8 +109,7 @@ static enum mlagen_status check_sources(const struct mlagen *g,
 }
 
 static enum mlagen_status call_render(struct mlagen *g,
-                                      struct mlagen_diags *d)
-{
+                                      struct mlagen_diags *d) {
     json_t *meta = make_meta(g), *list = NULL;
     json_t *args[] = {g->spec, g->plans, meta};
     enum mlagen_status status =
@@ -129,8 +123,7 @@ static enum mlagen_status call_render(struct mlagen *g,
     return status;
 }
 
-enum mlagen_status mlagen_render(struct mlagen *g, struct mlagen_diags *d)
-{
+enum mlagen_status mlagen_render(struct mlagen *g, struct mlagen_diags *d) {
     enum mlagen_status status;
 
     if (g->texts.count > 0)

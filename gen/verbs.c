@@ -29,13 +29,11 @@ typedef enum mlagen_status (*verb_fn)(const struct run *r);
 
 /* --- reading verbs -------------------------------------------------------- */
 
-static enum mlagen_status run_import(const struct run *r)
-{
+static enum mlagen_status run_import(const struct run *r) {
     return mlagen_import(r->g, r->a->operand, r->a->strict, r->out, r->d);
 }
 
-static enum mlagen_status run_check(const struct run *r)
-{
+static enum mlagen_status run_check(const struct run *r) {
     enum mlagen_status status = mlagen_load(r->g, r->a->operand, r->d);
 
     if (status == MLAGEN_OK && !r->a->quiet)
@@ -43,29 +41,24 @@ static enum mlagen_status run_check(const struct run *r)
     return status;
 }
 
-static enum mlagen_status run_plan(const struct run *r)
-{
+static enum mlagen_status run_plan(const struct run *r) {
     enum mlagen_status status = mlagen_load(r->g, r->a->operand, r->d);
 
-    return status ? status
-                  : mlagen_describe(r->g, r->a->json, r->out, r->d);
+    return status ? status : mlagen_describe(r->g, r->a->json, r->out, r->d);
 }
 
-static enum mlagen_status run_list(const struct run *r)
-{
+static enum mlagen_status run_list(const struct run *r) {
     return mlagen_inventory(r->g, r->a->json, r->out, r->d);
 }
 
-static enum mlagen_status run_env(const struct run *r)
-{
+static enum mlagen_status run_env(const struct run *r) {
     return mlagen_env(r->g, r->a->json, r->out, r->d);
 }
 
 /* --- changes -------------------------------------------------------------- */
 
 /* The sign that stands for a change in lists: + new, ~ different, - gone. */
-static char sign_of(const char *what)
-{
+static char sign_of(const char *what) {
     static const struct {
         const char *what;
         char sign;
@@ -79,29 +72,26 @@ static char sign_of(const char *what)
 }
 
 static void print_changes(const struct mlagen_changes *c,
-                          struct mlagen_buf *out)
-{
+                          struct mlagen_buf *out) {
     for (size_t i = 0; i < c->count; i++)
         mlagen_buf_printf(out, "%c %s\n", sign_of(c->items[i].what),
                           c->items[i].path);
 }
 
-static json_t *changes_json(const struct mlagen_changes *c)
-{
+static json_t *changes_json(const struct mlagen_changes *c) {
     json_t *list = json_array();
 
     for (size_t i = 0; i < c->count; i++)
-        json_array_append_new(list,
-                              json_pack("{s:s,s:s}", "what", c->items[i].what,
-                                        "path", c->items[i].path));
+        mlagen_json_append(&list,
+                           json_pack("{s:s,s:s}", "what", c->items[i].what,
+                                     "path", c->items[i].path));
     return list;
 }
 
 /* Prints and releases `value`, which may be NULL for lack of memory. */
-static enum mlagen_status print_json(const struct run *r, json_t *value)
-{
-    enum mlagen_status status = value ? mlagen_json_print(value, r->out, r->d)
-                                      : mlagen_no_memory(r->d);
+static enum mlagen_status print_json(const struct run *r, json_t *value) {
+    enum mlagen_status status =
+        value ? mlagen_json_print(value, r->out, r->d) : mlagen_no_memory(r->d);
 
     json_decref(value);
     return status;
@@ -110,8 +100,7 @@ static enum mlagen_status print_json(const struct run *r, json_t *value)
 /* --- writing verbs -------------------------------------------------------- */
 
 static size_t count_changes(const struct mlagen_report *report,
-                            const char *what)
-{
+                            const char *what) {
     size_t n = 0;
 
     for (size_t i = 0; i < report->changes.count; i++)
@@ -120,21 +109,19 @@ static size_t count_changes(const struct mlagen_report *report,
 }
 
 static enum mlagen_status summary_json(const struct run *r, const char *folder,
-                                       const struct mlagen_report *report)
-{
-    return print_json(
-        r, json_pack("{s:s,s:o,s:I,s:I,s:I,s:I,s:I}", "folder", folder,
-                     "changes", changes_json(&report->changes), "unchanged",
-                     (json_int_t)report->unchanged, "kernels",
-                     (json_int_t)report->kernels, "compiled",
-                     (json_int_t)report->compiled, "up_to_date",
-                     (json_int_t)report->reused, "failed",
-                     (json_int_t)report->failed));
+                                       const struct mlagen_report *report) {
+    return print_json(r, json_pack("{s:s,s:o,s:I,s:I,s:I,s:I,s:I}", "folder",
+                                   folder, "changes",
+                                   changes_json(&report->changes), "unchanged",
+                                   (json_int_t)report->unchanged, "kernels",
+                                   (json_int_t)report->kernels, "compiled",
+                                   (json_int_t)report->compiled, "up_to_date",
+                                   (json_int_t)report->reused, "failed",
+                                   (json_int_t)report->failed));
 }
 
 static void summary_text(const struct run *r, const char *folder,
-                         const struct mlagen_report *report)
-{
+                         const struct mlagen_report *report) {
     size_t removed = count_changes(report, "remove");
 
     mlagen_buf_printf(r->out, "%s: %zu written, %zu unchanged", folder,
@@ -142,8 +129,7 @@ static void summary_text(const struct run *r, const char *folder,
     if (removed > 0)
         mlagen_buf_printf(r->out, ", %zu removed", removed);
     if (r->a->verb == MLAGEN_VERB_BUILD)
-        mlagen_buf_printf(r->out,
-                          "; %zu kernels: %zu compiled, %zu up to date",
+        mlagen_buf_printf(r->out, "; %zu kernels: %zu compiled, %zu up to date",
                           report->kernels, report->compiled, report->reused);
     if (report->failed > 0)
         mlagen_buf_printf(r->out, ", %zu failed", report->failed);
@@ -151,8 +137,7 @@ static void summary_text(const struct run *r, const char *folder,
 }
 
 static enum mlagen_status summarise(const struct run *r, const char *folder,
-                                    const struct mlagen_report *report)
-{
+                                    const struct mlagen_report *report) {
     if (r->a->json)
         return summary_json(r, folder, report);
     if (r->a->check || r->a->verbose)
@@ -162,8 +147,8 @@ static enum mlagen_status summarise(const struct run *r, const char *folder,
     return MLAGEN_OK;
 }
 
-static enum mlagen_status list_outputs(const struct run *r, const char *folder)
-{
+static enum mlagen_status list_outputs(const struct run *r,
+                                       const char *folder) {
     struct mlagen_buf names = {0};
     enum mlagen_status status = mlagen_list_outputs(
         r->g, r->a->verb == MLAGEN_VERB_BUILD, &names, r->d);
@@ -182,8 +167,7 @@ static enum mlagen_status list_outputs(const struct run *r, const char *folder)
 /* -MD and -MF: what the manifest depends on.  The default name lies beside the
  * output folder, which holds nothing but the generation. */
 static enum mlagen_status write_depfile(const struct run *r,
-                                        const char *folder)
-{
+                                        const char *folder) {
     struct mlagen_buf target = {0}, name = {0}, text = {0};
     enum mlagen_status status;
 
@@ -206,8 +190,7 @@ static enum mlagen_status write_depfile(const struct run *r,
 
 /* -o, without its trailing slashes, or out/<model>. */
 static enum mlagen_status choose_folder(const struct run *r,
-                                        struct mlagen_buf *folder)
-{
+                                        struct mlagen_buf *folder) {
     if (r->a->out)
         mlagen_buf_str(folder, r->a->out);
     else
@@ -219,8 +202,8 @@ static enum mlagen_status choose_folder(const struct run *r,
     return MLAGEN_OK;
 }
 
-static enum mlagen_status write_folder(const struct run *r, const char *folder)
-{
+static enum mlagen_status write_folder(const struct run *r,
+                                       const char *folder) {
     unsigned flags =
         (r->a->verb == MLAGEN_VERB_BUILD ? MLAGEN_WRITE_CUBINS : 0) |
         (r->a->check ? MLAGEN_WRITE_NOTHING : 0);
@@ -239,17 +222,15 @@ static enum mlagen_status write_folder(const struct run *r, const char *folder)
     return status ? status : next;
 }
 
-static enum mlagen_status run_gen(const struct run *r)
-{
+static enum mlagen_status run_gen(const struct run *r) {
     struct mlagen_buf folder = {0};
     enum mlagen_status status = mlagen_load(r->g, r->a->operand, r->d);
 
     if (status == MLAGEN_OK)
         status = choose_folder(r, &folder);
     if (status == MLAGEN_OK)
-        status = r->a->list_outputs
-                     ? list_outputs(r, mlagen_buf_text(&folder))
-                     : write_folder(r, mlagen_buf_text(&folder));
+        status = r->a->list_outputs ? list_outputs(r, mlagen_buf_text(&folder))
+                                    : write_folder(r, mlagen_buf_text(&folder));
     mlagen_buf_free(&folder);
     return status;
 }
@@ -257,20 +238,18 @@ static enum mlagen_status run_gen(const struct run *r)
 /* --- verify --------------------------------------------------------------- */
 
 static enum mlagen_status verify_json(const struct run *r, bool ok,
-                                      const struct mlagen_changes *changes)
-{
+                                      const struct mlagen_changes *changes) {
     json_t *notes = json_array();
 
     for (size_t i = 0; i < r->d->count; i++)
         if (r->d->items[i].severity == MLAGEN_NOTE)
-            json_array_append_new(notes, json_string(r->d->items[i].message));
-    return print_json(r, json_pack("{s:s,s:b,s:o,s:o}", "folder",
-                                   r->a->operand, "ok", ok, "faults",
-                                   changes_json(changes), "notes", notes));
+            mlagen_json_append(&notes, json_string(r->d->items[i].message));
+    return print_json(r, json_pack("{s:s,s:b,s:o,s:o}", "folder", r->a->operand,
+                                   "ok", ok, "faults", changes_json(changes),
+                                   "notes", notes));
 }
 
-static enum mlagen_status run_verify(const struct run *r)
-{
+static enum mlagen_status run_verify(const struct run *r) {
     struct mlagen_changes changes;
     enum mlagen_status status =
         mlagen_verify(r->g, r->a->operand, &changes, r->d);
@@ -291,8 +270,7 @@ static enum mlagen_status run_verify(const struct run *r)
 
 /* --- without a generator -------------------------------------------------- */
 
-static enum mlagen_status run_help(const struct run *r)
-{
+static enum mlagen_status run_help(const struct run *r) {
     struct mlagen_args about;
     char help[] = "mlagen", flag[] = "-h";
     char *argv[] = {help, (char *)r->a->operand, flag, NULL};
@@ -308,16 +286,14 @@ static enum mlagen_status run_help(const struct run *r)
     return MLAGEN_OK;
 }
 
-static enum mlagen_status run_version(const struct run *r)
-{
+static enum mlagen_status run_version(const struct run *r) {
     mlagen_buf_printf(r->out, "mlagen %s\n", mlagen_version());
     return MLAGEN_OK;
 }
 
 /* mlagen-run-check is a program of its own, so that the generator stays free
  * of the runtime and the oracle: the one beside this program, else on PATH. */
-static enum mlagen_status run_run_check(const struct run *r)
-{
+static enum mlagen_status run_run_check(const struct run *r) {
     static const char name[] = "mlagen-run-check";
     char path[PATH_MAX + sizeof name];
     size_t count = 0;
@@ -365,8 +341,7 @@ static const struct {
 };
 
 static struct mlagen_options make_options(const struct mlagen_args *a,
-                                          mlagen_progress_fn progress)
-{
+                                          mlagen_progress_fn progress) {
     return (struct mlagen_options){
         .size = sizeof(struct mlagen_options),
         .templates = a->templates,
@@ -381,8 +356,7 @@ static struct mlagen_options make_options(const struct mlagen_args *a,
 
 enum mlagen_status mlagen_run(const struct mlagen_args *a,
                               mlagen_progress_fn progress, struct mlagen **g,
-                              struct mlagen_buf *out, struct mlagen_diags *d)
-{
+                              struct mlagen_buf *out, struct mlagen_diags *d) {
     struct mlagen_options options = make_options(a, progress);
     struct run r = {a, NULL, out, d};
     enum mlagen_status status = MLAGEN_OK;

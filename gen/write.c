@@ -12,8 +12,7 @@
 
 /* --- manifest ------------------------------------------------------------- */
 
-static int by_path(const void *a, const void *b)
-{
+static int by_path(const void *a, const void *b) {
     struct mlagen_output *const *x = a;
     struct mlagen_output *const *y = b;
 
@@ -21,10 +20,8 @@ static int by_path(const void *a, const void *b)
 }
 
 /* files: the texts, sorted by path.  Cubins stand with their kernels. */
-static json_t *list_texts(const struct mlagen_outputs *texts)
-{
-    struct mlagen_output **sorted =
-        mlagen_calloc(texts->count, sizeof *sorted);
+static json_t *list_texts(const struct mlagen_outputs *texts) {
+    struct mlagen_output **sorted = mlagen_calloc(texts->count, sizeof *sorted);
     json_t *list = sorted ? json_array() : NULL;
 
     for (size_t i = 0; list && i < texts->count; i++)
@@ -32,17 +29,16 @@ static json_t *list_texts(const struct mlagen_outputs *texts)
     if (list)
         qsort(sorted, texts->count, sizeof *sorted, by_path);
     for (size_t i = 0; list && i < texts->count; i++)
-        json_array_append_new(
-            list, json_pack("{s:s,s:I,s:s}", "path", sorted[i]->path, "bytes",
-                            (json_int_t)sorted[i]->size, "sha256",
-                            mlagen_output_hash(sorted[i])));
+        mlagen_json_append(&list,
+                           json_pack("{s:s,s:I,s:s}", "path", sorted[i]->path,
+                                     "bytes", (json_int_t)sorted[i]->size,
+                                     "sha256", mlagen_output_hash(sorted[i])));
     mlagen_free(sorted);
     return list;
 }
 
 /* kernels: each plan, and what its compilation said if it was compiled. */
-static json_t *list_kernels(const struct mlagen *g)
-{
+static json_t *list_kernels(const struct mlagen *g) {
     json_t *list = json_array();
     size_t i;
     json_t *plan;
@@ -52,17 +48,18 @@ static json_t *list_kernels(const struct mlagen *g)
         json_t *build =
             json_object_get(g->builds, mlagen_json_text(plan, "symbol"));
 
-        if (build)
-            json_object_set(kernel, "build", build);
-        json_array_append_new(list, kernel);
+        if (build && json_object_set(kernel, "build", build)) {
+            json_decref(kernel);
+            kernel = NULL;
+        }
+        mlagen_json_append(&list, kernel);
     }
     return list;
 }
 
 static enum mlagen_status make_manifest(const struct mlagen *g,
                                         struct mlagen_outputs *all,
-                                        struct mlagen_diags *d)
-{
+                                        struct mlagen_diags *d) {
     const char *prefix = g->options.symbol_prefix;
     struct mlagen_buf text = {0};
     json_t *m = json_pack(
@@ -87,8 +84,7 @@ static enum mlagen_status make_manifest(const struct mlagen *g,
 
 static enum mlagen_status assemble(const struct mlagen *g,
                                    struct mlagen_outputs *all,
-                                   struct mlagen_diags *d)
-{
+                                   struct mlagen_diags *d) {
     enum mlagen_status status = mlagen_outputs_borrow(all, &g->texts, d);
 
     if (status == MLAGEN_OK)
@@ -102,8 +98,7 @@ static enum mlagen_status assemble(const struct mlagen *g,
 static enum mlagen_status settle(const struct mlagen_folder *f,
                                  const struct mlagen_outputs *all,
                                  unsigned flags, struct mlagen_report *report,
-                                 struct mlagen_diags *d)
-{
+                                 struct mlagen_diags *d) {
     size_t pending = report->changes.count, written = 0;
     enum mlagen_status status =
         mlagen_folder_compare(f, all, &report->changes, d);
@@ -120,16 +115,15 @@ static enum mlagen_status settle(const struct mlagen_folder *f,
 
 enum mlagen_status mlagen_write(struct mlagen *g, const char *folder,
                                 unsigned flags, struct mlagen_report *report,
-                                struct mlagen_diags *d)
-{
+                                struct mlagen_diags *d) {
     struct mlagen_folder f = {.lock = -1};
     struct mlagen_outputs all = {0};
     enum mlagen_status status = mlagen_render(g, d), compiled = MLAGEN_OK;
 
     *report = (struct mlagen_report){0};
     if (status == MLAGEN_OK)
-        status = mlagen_folder_open(folder, !(flags & MLAGEN_WRITE_NOTHING),
-                                    &f, d);
+        status =
+            mlagen_folder_open(folder, !(flags & MLAGEN_WRITE_NOTHING), &f, d);
     if (status == MLAGEN_OK)
         status = compiled = mlagen_cubins(g, &f, flags, report, d);
     if (compiled == MLAGEN_CUDA && report->failed > 0)
@@ -144,8 +138,7 @@ enum mlagen_status mlagen_write(struct mlagen *g, const char *folder,
     return status ? status : compiled;
 }
 
-void mlagen_report_free(struct mlagen_report *r)
-{
+void mlagen_report_free(struct mlagen_report *r) {
     mlagen_changes_free(&r->changes);
     *r = (struct mlagen_report){0};
 }
@@ -154,8 +147,7 @@ void mlagen_report_free(struct mlagen_report *r)
 
 enum mlagen_status mlagen_list_outputs(struct mlagen *g, bool cubins,
                                        struct mlagen_buf *out,
-                                       struct mlagen_diags *d)
-{
+                                       struct mlagen_diags *d) {
     enum mlagen_status status = mlagen_render(g, d);
     size_t i;
     json_t *plan;
@@ -174,8 +166,7 @@ enum mlagen_status mlagen_list_outputs(struct mlagen *g, bool cubins,
 }
 
 /* Appends a file name as make reads it: blanks and # escaped, $ doubled. */
-static void add_make_name(struct mlagen_buf *out, const char *name)
-{
+static void add_make_name(struct mlagen_buf *out, const char *name) {
     for (; *name; name++) {
         if (*name == '$')
             mlagen_buf_char(out, '$');
@@ -187,8 +178,7 @@ static void add_make_name(struct mlagen_buf *out, const char *name)
 
 enum mlagen_status mlagen_depfile(struct mlagen *g, const char *target,
                                   struct mlagen_buf *out,
-                                  struct mlagen_diags *d)
-{
+                                  struct mlagen_diags *d) {
     size_t count = mlagen_tree_count(g->tree);
 
     add_make_name(out, target);

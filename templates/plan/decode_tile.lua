@@ -64,7 +64,6 @@ local function memory_map(t)
     place("p", t.m * t.p_stride)
     place("row_factor", t.m * 4)
     place("row_parts", t.wn > 1 and 2 * t.wn * t.m * 4 or 0)
-    place("item", 32)
     map.total = at
     return map
 end

@@ -163,7 +163,7 @@ void num_add_null(struct num_case *c, const char *field)
 void num_seal_all(struct num_case *c)
 {
     for (int i = 0; i < c->tensors; i++) {
-        if (c->tensor[i].rows == 0 && !c->tensor[i].sparse)
+        if (c->tensor[i].rows == 0 && !c->tensor[i].foreign)
             num_claim_all(&c->tensor[i]);
         num_seal(&c->tensor[i]);
     }

@@ -74,6 +74,7 @@ mla_status num_device_open(struct num_device *out, mla_log_fn log, char *why,
     mla_status status;
 
     memset(out, 0, sizeof(*out));
+    out->log = log;
     *why = 0;
     status = try_driver(out, NULL, log, why, size);
     if ((status == MLA_NO_DRIVER || status == MLA_NO_DEVICE) &&
@@ -85,10 +86,30 @@ mla_status num_device_open(struct num_device *out, mla_log_fn log, char *why,
     return status;
 }
 
+mla_status num_device_load(struct num_device *d, const char *directory)
+{
+    d->directory = directory;
+    return mla_load(d->ctx, directory, &d->set);
+}
+
 void num_device_close(struct num_device *d)
 {
+    mla_kernels_free(d->set);
     mla_context_destroy(d->ctx);
+    d->set = NULL;
     d->ctx = NULL;
+}
+
+mla_status num_device_reopen(struct num_device *d)
+{
+    const char *directory = d->directory;
+    mla_log_fn log = d->log;
+    char why[1024];
+    mla_status status;
+
+    num_device_close(d);
+    status = num_device_open(d, log, why, sizeof(why));
+    return status ? status : num_device_load(d, directory);
 }
 
 /* The virtual GPU reads its environment anew at each cuInit. */

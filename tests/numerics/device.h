@@ -11,6 +11,10 @@
 
 struct num_device {
     mla_context *ctx;
+    mla_kernels *set; /* the directory under test */
+    const char *directory;
+    mla_log_fn log;
+    bool lost; /* a kernel has failed: the context is of no more use */
     mla_device_info info;
     bool is_virtual;
     /* Functions of libvgpu.so beyond the driver API (tests/vgpu/vgpu.h);
@@ -26,6 +30,13 @@ struct num_device {
  * status, with the reason in `why` (size bytes). */
 mla_status num_device_open(struct num_device *out, mla_log_fn log, char *why,
                            size_t size);
+/* Loads the directory under test, a string that outlives the device. */
+mla_status num_device_load(struct num_device *device, const char *directory);
+
+/* After a failed kernel: makes a new context and loads the directory again.
+ * Kernels of the old one are gone; those of the new one have the same places
+ * in num_device.set. */
+mla_status num_device_reopen(struct num_device *device);
 void num_device_close(struct num_device *device);
 
 /* Seeds the virtual GPU's scheduler; 0: in order.  Without effect on a real

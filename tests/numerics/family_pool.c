@@ -95,8 +95,7 @@ static void append_tensors(struct num_case *c, const int64_t *slot,
     for (int64_t i = 0; i < c->tokens; i++)
         if (slot[i] >= 0)
             num_claim(pool, slot[i] / k->page_size, slot[i] % k->page_size);
-    if (pool->rows == 0)
-        pool->sparse = true; /* nothing of it may be touched */
+    pool->foreign = pool->rows == 0;
 }
 
 /* Rows of very different size, so that epsilon matters to some. */
@@ -233,8 +232,7 @@ static void claim_sources(struct num_tensor *pool, const struct source *from,
     for (int64_t i = 0; i < n; i++)
         if (from[i].page >= 0)
             num_claim(pool, from[i].page, from[i].row);
-    if (pool->rows == 0)
-        pool->sparse = true;
+    pool->foreign = pool->rows == 0;
 }
 
 /* Slots may repeat: two output rows from one. */

@@ -177,14 +177,14 @@ static bool first_mention(mla_kernels *set, int index,
     return true;
 }
 
-static int check_kernels(struct num_device *d, mla_kernels *set,
-                         const struct num_model *model,
+/* Kernels are named by their place, since a failure reloads the directory. */
+static int check_kernels(struct num_device *d, const struct num_model *model,
                          const struct command *c, struct num_totals *totals)
 {
     int run = 0;
 
-    for (int i = 0; i < mla_kernels_count(set); i++) {
-        mla_kernel *k = mla_kernels_at(set, i);
+    for (int i = 0; i < mla_kernels_count(d->set); i++) {
+        mla_kernel *k = mla_kernels_at(d->set, i);
         mla_kernel_info info = {.size = sizeof(info)};
         struct num_subject subject;
         const char *wrong;
@@ -194,14 +194,14 @@ static int check_kernels(struct num_device *d, mla_kernels *set,
         if (!listed(c->families, info.family) ||
             (c->heads && c->heads != info.heads))
             continue;
-        if (!is_best(set, k, &info, &status)) {
-            if (status && first_mention(set, i, &info))
+        if (!is_best(d->set, k, &info, &status)) {
+            if (status && first_mention(d->set, i, &info))
                 complain(&c->options, info.symbol, mla_last_error(d->ctx),
                          totals);
             continue;
         }
         run++;
-        wrong = num_subject_read(d->ctx, k, model, &subject);
+        wrong = num_subject_read(d->ctx, d->set, i, model, &subject);
         if (wrong)
             complain(&c->options, info.symbol, wrong, totals);
         else
@@ -214,25 +214,22 @@ static int check_directory(struct num_device *d, const struct command *c)
 {
     struct num_totals totals = {0, 0, true};
     struct num_model model;
-    mla_kernels *set = NULL;
     const char *wrong;
     int run;
 
-    if (mla_load(d->ctx, c->directory, &set) != MLA_OK) {
+    if (num_device_load(d, c->directory) != MLA_OK) {
         fprintf(stderr, "%s: error: %s\n", c->directory,
                 mla_last_error(d->ctx));
         return EXIT_IO;
     }
-    wrong = num_model_read(d->ctx, mla_kernels_manifest(set), &model);
+    wrong = num_model_read(d->ctx, mla_kernels_manifest(d->set), &model);
     if (wrong) {
         fprintf(stderr, "%s/manifest.json: error: %s\n", c->directory, wrong);
-        mla_kernels_free(set);
         return EXIT_IO;
     }
     num_report_begin(d, &c->options);
-    run = check_kernels(d, set, &model, c, &totals);
+    run = check_kernels(d, &model, c, &totals);
     num_report_end(&c->options, &totals);
-    mla_kernels_free(set);
     if (run == 0) {
         fprintf(stderr, "%s: error: no kernel that was asked for runs on %s "
                         "(%d.%d)\n", c->directory, d->info.name,

@@ -36,6 +36,7 @@ void num_fail(struct num_verdict *v, const struct num_case *c,
 static void fail_on_device(struct num_device *d, struct num_verdict *v,
                            const struct num_case *c, const char *error)
 {
+    d->lost = true;
     num_fail(v, c, "%s%s%s", error, d->report ? "\n" : "",
              d->report ? d->report() : "");
 }
@@ -297,8 +298,10 @@ static bool launch(struct num_device *d, struct num_case *c,
     v->launches++;
     if (unknown)
         num_fail(v, c, "no value for argument '%s'", unknown);
-    else if (status)
+    else if (status == MLA_CUDA)
         fail_on_device(d, v, c, mla_last_error(c->subject->ctx));
+    else if (status)
+        num_fail(v, c, "%s", mla_last_error(c->subject->ctx));
     else if (result)
         fail_on_device(d, v, c, num_device_error(d, result));
     return !unknown && !status && !result;

@@ -124,7 +124,7 @@ const char *num_model_read(mla_context *ctx, const char *manifest,
     return wrong;
 }
 
-const char *num_subject_read(mla_context *ctx, mla_kernel *kernel,
+const char *num_subject_read(mla_context *ctx, mla_kernels *set, int index,
                              const struct num_model *model,
                              struct num_subject *out)
 {
@@ -132,10 +132,11 @@ const char *num_subject_read(mla_context *ctx, mla_kernel *kernel,
 
     memset(out, 0, sizeof(*out));
     out->ctx = ctx;
-    out->kernel = kernel;
+    out->kernel = mla_kernels_at(set, index);
+    out->index = index;
     out->model = model;
     out->info.size = sizeof(out->info);
-    mla_kernel_describe(kernel, &out->info);
+    mla_kernel_describe(out->kernel, &out->info);
     elem = num_elem_by_name(out->info.dtype);
     if (elem != NUM_BF16 && elem != NUM_FP16)
         return "the working dtype is neither bf16 nor fp16";

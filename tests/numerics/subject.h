@@ -21,6 +21,7 @@ struct num_model {
 struct num_subject {
     mla_context *ctx;
     mla_kernel *kernel;
+    int index; /* of the kernel in its directory */
     mla_kernel_info info;
     enum num_elem dtype;
     const struct num_model *model;
@@ -31,8 +32,8 @@ struct num_subject {
 const char *num_model_read(mla_context *ctx, const char *manifest,
                            struct num_model *out);
 
-/* Fills a subject; NULL, or a static description of what is wrong. */
-const char *num_subject_read(mla_context *ctx, mla_kernel *kernel,
+/* Fills a subject from the index-th kernel of a directory; NULL, or a static description of what is wrong. */
+const char *num_subject_read(mla_context *ctx, mla_kernels *set, int index,
                              const struct num_model *model,
                              struct num_subject *out);
 

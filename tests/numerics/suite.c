@@ -8,6 +8,7 @@
  * so that a model with 128 heads does not take a hundred times as long as one
  * with a few.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,33 +107,50 @@ static void judge_cosine(struct num_verdict *v)
     }
 }
 
+/* After a kernel that failed, nothing runs in its context any more. */
+static bool recover(struct num_device *d, struct num_subject *s,
+                    struct num_verdict *v)
+{
+    if (!d->lost)
+        return true;
+    if (num_device_reopen(d) == MLA_OK &&
+        !num_subject_read(d->ctx, d->set, s->index, s->model, s))
+        return true;
+    v->failures++;
+    snprintf(v->why, sizeof(v->why), "the device is gone after a failure");
+    return false;
+}
+
 typedef void group_fn(struct num_device *, struct num_case *,
                       struct num_verdict *);
 
 /* A group that is not a list of shapes: one case, one function. */
-static void run_special(struct num_device *d, const struct num_subject *s,
+static void run_special(struct num_device *d, struct num_subject *s,
                         const struct num_family *f, const char *group,
                         group_fn *check, const struct num_options *o,
                         struct num_totals *totals)
 {
     struct num_shape shape = {group, 3, NUM_PADDED, NUM_PADDED, 0, false};
     struct num_verdict v = {0};
-    struct num_case *c = num_case_make(s, f, &shape, case_seed(s, o, -1));
 
-    check(d, c, &v);
-    num_case_free(c);
+    if (recover(d, s, &v)) {
+        struct num_case *c = num_case_make(s, f, &shape,
+                                           case_seed(s, o, -1));
+        check(d, c, &v);
+        num_case_free(c);
+    }
     num_report_row(s->info.symbol, group, "refused or untouched", &v,
                    passes(&v), o, totals);
 }
 
-static void run_group(struct num_device *d, const struct num_subject *s,
+static void run_group(struct num_device *d, struct num_subject *s,
                       const struct num_family *f,
                       const struct num_shape *shapes, int first, int end,
                       const struct num_options *o, struct num_totals *totals)
 {
     struct num_verdict v = {0};
 
-    for (int i = first; i < end; i++) {
+    for (int i = first; i < end && recover(d, s, &v); i++) {
         struct num_case *c = num_case_make(s, f, &shapes[i],
                                            case_seed(s, o, i));
         num_check_case(d, c, o->schedules, &v);
@@ -143,7 +161,7 @@ static void run_group(struct num_device *d, const struct num_subject *s,
                    passes(&v), o, totals);
 }
 
-void num_suite_run(struct num_device *d, const struct num_subject *s,
+void num_suite_run(struct num_device *d, struct num_subject *s,
                    const struct num_options *o, struct num_totals *totals)
 {
     const struct num_family *f = num_family_find(s->info.family);

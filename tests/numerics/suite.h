@@ -25,7 +25,7 @@ struct num_shape *num_suite_shapes(const struct num_subject *s,
                                    int *count);
 
 /* Runs every group of a kernel and prints its rows on stdout. */
-void num_suite_run(struct num_device *device, const struct num_subject *s,
+void num_suite_run(struct num_device *device, struct num_subject *s,
                    const struct num_options *options,
                    struct num_totals *totals);
 

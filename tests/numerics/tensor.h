@@ -58,6 +58,7 @@ struct num_tensor {
     int64_t align;  /* what the kernel asks of the address */
     bool input, output; /* both: updated in place */
     bool sparse;
+    bool foreign; /* not one row is the call's: none is claimed by default */
     int64_t span; /* bytes from the first to the last element */
     int64_t rows, row_room;
     struct num_row *row;

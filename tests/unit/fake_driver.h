@@ -244,8 +244,8 @@ static mla_context *fake_context(const mla_options *options)
 }
 
 /* Writes a file below a directory made for the test. */
-static void fake_file(const char *directory, const char *name,
-                      const char *text)
+__attribute__((unused)) static void
+fake_file(const char *directory, const char *name, const char *text)
 {
     char path[4096];
     FILE *file;
@@ -256,7 +256,7 @@ static void fake_file(const char *directory, const char *name,
 }
 
 /* A fresh directory under $TMPDIR or /tmp; the caller removes it. */
-static char *fake_directory(void)
+__attribute__((unused)) static char *fake_directory(void)
 {
     static char path[4096];
     const char *root = getenv("TMPDIR");

@@ -262,15 +262,16 @@ static inline void find_fields(const struct vg_mma_operands *o, unsigned k,
     }
 }
 
-/* The largest exponent of each row's products and C, as a field. */
+/* The largest exponent of each row's products and C, as a field.  The bias is
+ * taken off before the sum: two fields together do not fit 32 bits. */
 static inline vint largest(const struct fields *f, unsigned k0, unsigned n,
                            unsigned col, vfloat acc)
 {
-    vint e = vfields(acc, FIELD(-126)) + FIELD(0);
+    vint e = vfields(acc, FIELD(-126));
 
     for (unsigned k = k0; k < k0 + n; k++)
-        e = vmax(e, f->a[k] + f->b[k][col]);
-    return e - FIELD(0);
+        e = vmax(e, f->a[k] + (f->b[k][col] - FIELD(0)));
+    return e;
 }
 
 /* Lanes whose largest exponent the vector path cannot handle. */

@@ -405,6 +405,22 @@ static void memory_stops_at_its_cap(void **state) {
                    text);
 }
 
+static void garbage_does_not_count_against_the_cap(void **state) {
+    (void)state;
+    const struct mlagen_limits limits = {(size_t)2 << 20, 0};
+    const char *const pairs[] = {
+        "templates/main.lua",
+        "return {f = function() local t for i = 1, 300000 do t = {i} end "
+        "return t[1] end}",
+        NULL};
+    struct mlagen_diags d = {0};
+    json_t *result;
+    assert_int_equal(call_limited(pairs, &limits, NULL, &result, &d),
+                     MLAGEN_OK);
+    assert_int_equal(json_integer_value(result), 300000);
+    json_decref(result);
+}
+
 static void a_host_goes_on_after_a_limit(void **state) {
     (void)state;
     const char *const pairs[] = {
@@ -562,6 +578,7 @@ int main(void) {
         cmocka_unit_test(pcall_catches_faults),
         cmocka_unit_test(a_loop_without_end_spends_its_budget),
         cmocka_unit_test(memory_stops_at_its_cap),
+        cmocka_unit_test(garbage_does_not_count_against_the_cap),
         cmocka_unit_test(a_host_goes_on_after_a_limit),
         cmocka_unit_test(values_come_back_as_they_went_in),
         cmocka_unit_test(lua_values_become_json),

@@ -87,20 +87,20 @@ static inline uint64_t num_pack(struct num_format f, bool sign, uint64_t e,
     return (uint64_t)sign << (f.bits - 1) | e << frac | m;
 }
 
-/* Does a magnitude kept/remainder round away from zero?  r4 is 4 times the
- * remainder in units of 1/half4 of the last place, plus the sticky rest. */
+/* Does a magnitude round away from zero?  cut: what is cut off, in units of
+ * which half the last place has `half`; odd: the last bit that is kept. */
 static inline bool num_rounds_up(enum num_mode mode, bool sign, bool odd,
-                                 u128 r4, u128 half4)
+                                 u128 cut, u128 half)
 {
     switch (mode) {
     case RN:
-        return r4 > half4 || (r4 == half4 && odd);
+        return cut > half || (cut == half && odd);
     case RNA:
-        return r4 >= half4;
+        return cut >= half;
     case RM:
-        return sign && r4;
+        return sign && cut;
     case RP:
-        return !sign && r4;
+        return !sign && cut;
     default:
         return false;
     }
@@ -132,7 +132,7 @@ static inline uint64_t num_round(struct num_format f, struct num x,
     u128 bits;
     memcpy(&bits, &x.v, sizeof bits);
     bool sign = bits >> 127;
-    int biased = (int)(bits >> 112 & 0x7fff), drop = 0;
+    int biased = (int)(bits >> 112 & 0x7fff);
     u128 m = bits & (((u128)1 << 112) - 1);
     if (num_is_nan(x.v))
         return num_nan(f);
@@ -140,31 +140,22 @@ static inline uint64_t num_round(struct num_format f, struct num x,
         return num_pack(f, sign, (uint64_t)(f.emax - f.emin + 2), 0);
     if (biased == 0)
         return num_pack(f, sign, 0, 0);
-    m |= (u128)1 << 112;
-    int e = biased - 16383;
+    /* The magnitude is m 2^low, two bits longer for the rest. */
+    int e = biased - 16383, low = e - 114;
+    m = (m | (u128)1 << 112) << 2;
+    m += (u128)(x.rest * (sign ? -1 : 1));
+    e -= !(m >> 114);
     int last = (e > f.emin ? e : f.emin) - (f.precision - 1);
-    int shift = last - (e - 112);
-    int rest = sign ? -x.rest : x.rest;
-    u128 kept = 0, r4, half4;
-    if (shift > 120) { /* less than a quarter of the last place */
-        r4 = 1;
-        half4 = 4;
-    } else {
-        kept = m >> shift;
-        r4 = (m - (kept << shift)) << 2;
-        half4 = (u128)1 << (shift + 1);
-        if (rest < 0 && r4 == 0)
-            kept--, r4 = ((u128)1 << (shift + 2)) - 1;
-        else
-            r4 += (u128)(rest > 0) - (u128)(rest < 0);
-    }
-    kept += num_rounds_up(mode, sign, kept & 1, r4, half4);
+    int shift = last - low;
+    u128 kept = shift > 126 ? 0 : m >> shift;
+    u128 half = (u128)1 << (shift > 126 ? 126 : shift - 1);
+    kept += num_rounds_up(mode, sign, kept & 1,
+                          shift > 126 ? 1 : m - (kept << shift), half);
     if (kept >> f.precision)
         kept >>= 1, last++;
     if (last + f.precision - 1 > f.emax)
         return num_overflow(f, sign, mode);
-    if (f.bits == 32)
-        drop = 24 - f.precision;
+    int drop = f.bits == 32 ? 24 - f.precision : 0;
     uint64_t hidden = UINT64_C(1) << (f.precision - 1);
     if (!(kept & hidden))
         return num_pack(f, sign, 0, (uint64_t)kept << drop);

@@ -260,7 +260,9 @@ static void r_rsqrta64(struct isa_lane *x)
 /* rcp.approx.ftz.f64: the upper words count, the lower ones are cut. */
 static void r_rcpa64(struct isa_lane *x)
 {
-    double v = 1 / isa_double(x->a & ~UINT64_C(0xffffffff));
+    uint64_t a = x->a & ~UINT64_C(0xffffffff);
+    bool is_small = !(a & UINT64_C(0x7ff0000000000000));
+    double v = 1 / isa_double(is_small ? a & UINT64_C(1) << 63 : a);
     memcpy(&x->d, &v, sizeof v);
 }
 

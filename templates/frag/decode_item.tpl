@@ -1,0 +1,22 @@
+@ -- SPDX-License-Identifier: Apache-2.0
+@ -- The item's fields and the bounds of its keys.  Inputs: t, H, item (name of a field to its index), refused.
+// The item: rows row_tile of a request, keys first_key .. end_key - 1.
+const mla_i32 *entry = a.items + (mla_i64)item * 8;
+const mla_i32 request = entry[${item.request}];
+const mla_i32 row_tile = entry[${item.row_tile}];
+const mla_i32 first_key = entry[${item.first_tile}] * ${t.n};
+if (entry[${item.slot}] == ${refused}) {
+    refuse_unit(a, request, row_tile);
+    continue;
+}
+
+// Row r of the tile sees keys below seen + its token; rows past the last are never stored.
+const mla_i32 seen = entry[${item.seq_len}] - a.q_len + 1;
+const mla_i32 last_token = a.q_len - 1;
+const mla_i32 own_token = (row_tile * ${t.m} + (mla_i32)own_row) / ${H};
+const mla_i32 unit_token = ((row_tile + 1) * ${t.m} - 1) / ${H};
+const mla_i32 unit_end = seen + (unit_token < last_token ? unit_token : last_token);
+const mla_i64 tiles_end = (mla_i64)entry[${item.end_tile}] * ${t.n};
+const mla_i32 end_key = tiles_end < unit_end ? (mla_i32)tiles_end : unit_end;
+const mla_i32 own_end = seen + (own_token < last_token ? own_token : last_token);
+const mla_i32 unmasked = seen + row_tile * ${t.m} / ${H}; // every row sees the keys below

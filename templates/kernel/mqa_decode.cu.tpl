@@ -1,0 +1,129 @@
+@ -- SPDX-License-Identifier: Apache-2.0
+@ -- mqa_decode: paged split-KV MQA over the latent.  Inputs: plan (plan/mqa_decode), spec, meta.
+@ local args, emit, work = use("lib/args"), use("lib/emit"), use("lib/work_list")
+@ local mma = use("frag/mma")
+@ local t, d, H = plan.tile, plan.dims, plan.heads
+@ assert(t.wk == 2 and t.m == 16 * t.wm and t.warps == t.wm * t.wn * t.wk, "mqa_decode: roles")
+@ assert(t.n == 8 * t.score_tiles * t.wn and t.n % 16 == 0, "mqa_decode: keys")
+@ assert(t.row_stride % 32 == 16 and t.p_stride % 32 == 16, "mqa_decode: odd rows of 16 bytes")
+@ local fields = {}
+@ for i, name in ipairs(work.ITEM) do
+@     fields[name] = i - 1
+@ end
+@ local loads = {t = t, H = H, page_size = plan.page_size, shift = use("lib/plan").log2(plan.page_size)}
+@ local capacity = work.STATUS.item_capacity | work.STATUS.slot_capacity
+@ local purpose = "mqa_decode: paged MQA over the latent for the items of decode_plan's list; tiles "
+@     .. "of " .. t.m .. " rows and " .. t.n .. " keys."
+${emit.head(plan, meta, purpose)}
+${emit.open(plan)}
+
+${include("frag/types.tpl")}
+
+${include("frag/convert.tpl", {dtype = plan.dtype, want = {pack = true}})}
+
+${include("frag/decode_shared.tpl", {half = plan.dtype == "bf16" and "bf16" or "f16"})}
+
+${include("frag/explog.tpl", {base = "2"})}
+
+${mma.text(plan.dtype)}
+
+${args.kernel_struct(plan.args)}
+
+${include("frag/decode_refuse.tpl", {t = t, d = d, H = H, struct = plan.args.struct})}
+
+// Where things are in shared memory, in bytes.
+enum {
+    STAGE = ${t.stage_bytes}, // ${t.n} key rows of ${t.row_stride}
+    PARTIALS = ${t.smem.partials}, // of S, ${t.score_tiles * 256} per warp, in fragment order
+    WEIGHTS = ${t.smem.p}, // P, ${t.m} rows of ${t.p_stride}
+    FACTOR = ${t.smem.row_factor}, // per row: of O in a redone tile, of O at the end
+@ if t.wn > 1 then
+    PARTS = ${t.smem.row_parts}, // per warp along keys and row: maximum and sum
+@ end
+};
+
+${emit.signature(plan)}
+{
+    extern __shared__ __align__(1024) char shared[];
+    const mla_u32 tid = threadIdx.x;
+    const mla_u32 lane = tid & 31u;
+    const mla_u32 warp = tid >> 5;
+    const mla_u32 base = (mla_u32)__cvta_generic_to_shared(shared);
+
+    // Roles: dims wk, keys wn, rows wm of S; the row of S that this lane's quad finishes.
+    const mla_u32 wk = warp % 2u;
+@ if t.wn > 1 then
+    const mla_u32 wn = ${emit.mod("warp / 2u", t.wn)};
+@ end
+    const mla_u32 wm = ${t.wm == 1 and "0u" or "warp / " .. 2 * t.wn .. "u"};
+    const mla_u32 g = lane >> 2;
+    const mla_u32 quad = lane & 3u;
+    const mla_u32 own_row = 16u * wm + 8u * wk + g;
+
+    // Addresses that stay: the loader's row and chunk, fragments of K, V and P.
+    const mla_u32 load_row = tid >> 3;
+    const mla_u32 load_chunk = tid & 7u;
+    const mla_u32 load_to = pinned(base + load_row * ${t.row_stride}u + load_chunk * 16u);
+@ if t.score_tiles > 1 then
+    const mla_u32 k_from = pinned(base + (${t.wn > 1 and 8 * t.score_tiles .. "u * wn + " or ""}8u * (lane >> 4) + (lane & 7u)) * ${t.row_stride}u
+                                  + 32u * wk + 16u * ((lane >> 3) & 1u));
+@ else
+    const mla_u32 k_from = pinned(base + (8u * wn + (lane & 7u)) * ${t.row_stride}u + 32u * wk
+                                  + 64u * (lane >> 4) + 16u * ((lane >> 3) & 1u));
+@ end
+    const mla_u32 v_from = pinned(base + (lane & 15u) * ${t.row_stride}u + 32u * warp + 16u * (lane >> 4));
+    const mla_u32 p_from = pinned(base + WEIGHTS + (lane & 15u) * ${t.p_stride}u + 16u * (lane >> 4));
+    const mla_u32 p_to = pinned(base + WEIGHTS + own_row * ${t.p_stride}u
+                                + ${t.wn > 1 and 16 * t.score_tiles .. "u * wn + " or ""}4u * quad);
+    const mla_u32 partial_to = pinned(base + PARTIALS + (warp ^ 1u) * ${t.score_tiles * 256}u + ${t.score_tiles > 1 and 16 or 8}u * lane);
+    const mla_u32 partial_from = pinned(base + PARTIALS + warp * ${t.score_tiles * 256}u + ${t.score_tiles > 1 and 16 or 8}u * lane);
+    const mla_u32 factor_at = base + FACTOR;
+    const float scale = a.softmax_scale * ${f32(1.4426950408889634)}; // exp(x) = 2^(x log2 e)
+    const mla_i32 item_end = a.item_begin[blockIdx.x + 1];
+
+    // A work list that did not fit is answered with NaN everywhere, unit by unit.
+    if (a.header[${work.index(work.HEADER, "status")}] & ${capacity}) {
+        const mla_i32 row_tiles = (a.q_len * ${H} + ${t.m - 1}) / ${t.m};
+        for (mla_i64 unit = blockIdx.x; unit < (mla_i64)a.batch * row_tiles; unit += gridDim.x)
+            refuse_unit(a, (mla_i32)(unit / row_tiles), (mla_i32)(unit % row_tiles));
+        return;
+    }
+
+#pragma unroll 1
+    for (mla_i32 item = a.item_begin[blockIdx.x]; item < item_end; ++item) {
+        ${include("frag/decode_item.tpl", {t = t, H = H, item = fields, refused = work.REFUSED})}
+
+        ${include("frag/decode_queries.tpl", loads)}
+
+        // O, and per row of S the reference of its exponent (negated) and the sum of P.
+@ for i = 0, t.m // 16 - 1 do
+@     for c = 0, 2 * t.column_steps - 1 do
+        float4 o${i}_${c} = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+@     end
+@ end
+        float reference = 1e30f;
+        float row_sum = 0.0f;
+@ if t.rounded then
+        float rounded_sum = 0.0f;
+@ end
+
+        mla_u32 stage = 0;
+#pragma unroll 1
+        for (mla_i32 key = first_key; key < end_key; key += ${t.n}) {
+            ${include("frag/decode_next_tile.tpl", loads)}
+
+            ${include("frag/decode_scores.tpl", {t = t})}
+
+            ${include("frag/decode_softmax.tpl", {t = t, H = H})}
+
+            ${include("frag/decode_values.tpl", {t = t})}
+            stage = stage == ${(t.stages - 1) * t.stage_bytes}u ? 0u : stage + STAGE;
+        }
+
+        ${include("frag/decode_output.tpl", {t = t, d = d, H = H, lse = spec.lse, slot = fields.slot})}
+    }
+}
+
+${include("host/launcher.tpl", {plan = plan})}
+
+${emit.close(plan)}
