@@ -46,7 +46,7 @@ $(B)/obj/gen/%.o: ROOM_CFLAGS = $(LUA_CFLAGS) -Igen
 $(B)/obj/runtime/%.o: ROOM_CFLAGS = -Iruntime/include -Iruntime/src
 $(B)/obj/tests/vgpu/%.o: ROOM_CFLAGS = -O3 -march=$(VGPU_MARCH) -Itests/vgpu \
     -ffp-contract=off -fno-strict-aliasing -fno-trapping-math -fno-math-errno
-$(B)/obj/tests/numerics/%.o: ROOM_CFLAGS = -Iruntime/include -Iruntime/src \
+$(B)/obj/tests/numerics/%.o: ROOM_CFLAGS = -O3 -Iruntime/include -Iruntime/src \
     -Itests/numerics -Itests/vgpu
 $(B)/obj/tests/unit/%.o: ROOM_CFLAGS = $(LUA_CFLAGS) -Igen -Iruntime/include \
     -Iruntime/src -Itests/vgpu -Itests/numerics -Itests/unit
@@ -80,6 +80,11 @@ $(B)/libnumerics.a: $(call obj,$(NUM_SRC))
 	rm -f $@ && ar rcs $@ $^
 $(B)/mlagen-run-check: $(call obj,tests/numerics/main.c) $(B)/libnumerics.a \
     $(B)/libmla.a
+	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
+$(B)/obj/tests/bench/kernel_%.o: ROOM_CFLAGS = -Iruntime/include \
+    -Iruntime/src -Itests/numerics
+$(B)/kernel-bench: $(call obj,$(wildcard tests/bench/kernel_*.c)) \
+    $(B)/libnumerics.a $(B)/libmla.a
 	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
 
 # --- tests ------------------------------------------------------------------
@@ -123,7 +128,7 @@ check-full: ## check, then the wide numeric matrix
 	sh scripts/setup.sh
 	CASES=full $(MAKE) check-run
 
-bench: all ## figures: generation, compilation, bytes, instructions
+bench: all $(B)/kernel-bench ## figures: generation, compilation, bytes, instructions
 	sh tests/bench/bench.sh
 
 format: ## clang-format the C sources in place

@@ -23,6 +23,7 @@ static void *libc_realloc(void *user, void *ptr, size_t size) {
 static mlagen_realloc_fn door = libc_realloc;
 static void *door_user;
 
+/* Not locked: the header asks for a call before any other thread runs. */
 void mlagen_set_allocator(mlagen_realloc_fn fn, void *user) {
     door = fn ? fn : libc_realloc;
     door_user = user;
@@ -32,6 +33,7 @@ void *mlagen_realloc(void *ptr, size_t size) {
     return door(door_user, ptr, size);
 }
 
+/* The product is checked before it is asked for, as calloc does. */
 void *mlagen_calloc(size_t count, size_t size) {
     if (size && count > SIZE_MAX / size)
         return NULL;
@@ -41,6 +43,7 @@ void *mlagen_calloc(size_t count, size_t size) {
     return p;
 }
 
+/* Unlike strndup it copies `len` bytes whatever they are, NULs included. */
 char *mlagen_strndup(const char *text, size_t len) {
     char *copy = mlagen_realloc(NULL, len + 1);
     if (copy) {
@@ -55,6 +58,7 @@ void mlagen_free(void *ptr) {
         mlagen_realloc(ptr, 0);
 }
 
+/* Doubles, from 8: the sum of all copies stays below twice the final size. */
 void *mlagen_grow(void *array, size_t count, size_t *cap, size_t size) {
     if (count < *cap)
         return array;

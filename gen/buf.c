@@ -2,6 +2,10 @@
  *
  * buf.c: see buf.h.  Capacity doubles; a NUL always follows the text, so that
  * `data` can be handed to anything that wants a C string.
+ *
+ * Two of the ways to append are for text of unknown origin.  A diagnostic may
+ * quote a file that is no text at all, and it still has to be one line of valid
+ * UTF-8 on a terminal, or a valid string in JSON.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -56,6 +60,7 @@ void mlagen_buf_printf(struct mlagen_buf *b, const char *format, ...) {
     va_end(ap);
 }
 
+/* Formats twice: once for the length, once into place. */
 void mlagen_buf_vprintf(struct mlagen_buf *b, const char *format, va_list ap) {
     va_list again;
     va_copy(again, ap);
@@ -72,7 +77,9 @@ void mlagen_buf_vprintf(struct mlagen_buf *b, const char *format, va_list ap) {
 }
 
 /* Length of the well-formed UTF-8 sequence at p, 0 when there is none
- * (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF). */
+ * (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF).  A row of the
+ * table is a form of Unicode's Table 3-7, "Well-Formed UTF-8 Byte Sequences",
+ * ASCII aside: only the second byte's range depends on the first byte. */
 static size_t utf8_len(const unsigned char *p, size_t left) {
     static const struct {
         unsigned char lead_min, lead_max, second_min, second_max, len;
@@ -100,6 +107,7 @@ static size_t utf8_len(const unsigned char *p, size_t left) {
     return 0;
 }
 
+/* The empty text is valid. */
 bool mlagen_utf8_valid(const char *text, size_t len) {
     const unsigned char *p = (const unsigned char *)text;
     for (size_t i = 0, n; i < len; i += n)
@@ -108,6 +116,7 @@ bool mlagen_utf8_valid(const char *text, size_t len) {
     return true;
 }
 
+/* Besides what JSON demands, DEL is escaped: it is no text either. */
 void mlagen_buf_json(struct mlagen_buf *b, const char *text, size_t len) {
     const unsigned char *p = (const unsigned char *)text;
     mlagen_buf_char(b, '"');
@@ -125,6 +134,7 @@ void mlagen_buf_json(struct mlagen_buf *b, const char *text, size_t len) {
     mlagen_buf_char(b, '"');
 }
 
+/* Well-formed UTF-8 passes unchanged, the rest byte by byte. */
 void mlagen_buf_visible(struct mlagen_buf *b, const char *text, size_t len) {
     const unsigned char *p = (const unsigned char *)text;
     for (size_t i = 0, n; i < len; i += n ? n : 1) {
@@ -140,6 +150,7 @@ void mlagen_buf_visible(struct mlagen_buf *b, const char *text, size_t len) {
     }
 }
 
+/* Never NULL, so that a caller can print an empty or failed buffer. */
 const char *mlagen_buf_text(const struct mlagen_buf *b) {
     return b->data ? b->data : "";
 }
@@ -151,6 +162,7 @@ void mlagen_buf_clear(struct mlagen_buf *b) {
         b->data[0] = '\0';
 }
 
+/* The buffer may be used again afterwards. */
 void mlagen_buf_free(struct mlagen_buf *b) {
     mlagen_free(b->data);
     *b = (struct mlagen_buf){0};

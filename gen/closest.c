@@ -10,12 +10,15 @@
 
 #define LONGEST 48 /* keys longer than this are nobody's slip */
 
+/* The smallest of three. */
 static size_t least(size_t a, size_t b, size_t c) {
     size_t m = a < b ? a : b;
     return m < c ? m : c;
 }
 
-/* Number of slips between a and b; LONGEST when one of them is too long. */
+/* Number of slips between a and b; LONGEST when one of them is too long.  Row
+ * i of the table of prefixes needs the two rows above it (a swap looks two
+ * back), so three rows take turns. */
 static size_t distance(const char *a, const char *b) {
     size_t la = strlen(a), lb = strlen(b);
     size_t rows[3][LONGEST + 1];
@@ -37,6 +40,8 @@ static size_t distance(const char *a, const char *b) {
     return rows[la % 3][lb];
 }
 
+/* Of two that are equally close the first wins; a third of the letters wrong is
+ * too far, and so is a name with no letter in common. */
 const char *mlagen_closest(const char *text, const char *const *among,
                            size_t count) {
     const char *best = NULL;

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * diag.c: see diag.h.
+ *
+ * Messages are kept as they were given and made fit for a line of output only
+ * when they become text (buf.h has the two encodings), so that the JSON form
+ * loses nothing.  The list owns copies: places usually point into a document or
+ * a template set that is gone by the time main.c prints.
  */
 #include <string.h>
 
@@ -13,14 +18,17 @@ static const char *const severity_names[] = {
     [MLAGEN_NOTE] = "note",
 };
 
+/* Reporting must not fail: when memory is short, a diagnostic degrades to a
+ * count and a flag. */
+
 /* Copies the parts of a diagnostic into *out; false leaves nothing behind. */
 static bool fill(struct mlagen_diag *out, struct mlagen_where where,
                  const char *format, va_list ap) {
     struct mlagen_buf message = {0};
     mlagen_buf_vprintf(&message, format, ap);
     mlagen_buf_str(&message, "");
-    char *file = where.file ? mlagen_strndup(where.file, strlen(where.file))
-                            : NULL;
+    char *file =
+        where.file ? mlagen_strndup(where.file, strlen(where.file)) : NULL;
     if (message.failed || (where.file && !file)) {
         mlagen_buf_free(&message);
         mlagen_free(file);
@@ -31,6 +39,8 @@ static bool fill(struct mlagen_diag *out, struct mlagen_where where,
     return true;
 }
 
+/* The count goes up first: an error without memory for its text still makes the
+ * run fail. */
 void mlagen_vdiag(struct mlagen_diags *d, enum mlagen_severity severity,
                   struct mlagen_where where, const char *format, va_list ap) {
     d->errors += severity == MLAGEN_ERROR;
@@ -59,6 +69,7 @@ enum mlagen_status mlagen_no_memory(struct mlagen_diags *d) {
     return MLAGEN_INTERNAL;
 }
 
+/* One line; a column without a line would say nothing and is left out. */
 static void put_gnu(const struct mlagen_diag *item, struct mlagen_buf *out) {
     const char *file = item->where.file ? item->where.file : "mlagen";
     mlagen_buf_visible(out, file, strlen(file));
@@ -71,6 +82,7 @@ static void put_gnu(const struct mlagen_diag *item, struct mlagen_buf *out) {
     mlagen_buf_char(out, '\n');
 }
 
+/* Appends ,"key":value, with null for unknown (0). */
 static void put_json_number(struct mlagen_buf *out, const char *key,
                             unsigned value) {
     mlagen_buf_printf(out, ",\"%s\":", key);
@@ -80,9 +92,11 @@ static void put_json_number(struct mlagen_buf *out, const char *key,
         mlagen_buf_str(out, "null");
 }
 
+/* One object on one line (JSON Lines), keys always the same four and the
+ * message. */
 static void put_json(const struct mlagen_diag *item, struct mlagen_buf *out) {
-    mlagen_buf_printf(out, "{\"severity\":\"%s\",\"file\":",
-                      severity_names[item->severity]);
+    mlagen_buf_printf(
+        out, "{\"severity\":\"%s\",\"file\":", severity_names[item->severity]);
     if (item->where.file)
         mlagen_buf_json(out, item->where.file, strlen(item->where.file));
     else
@@ -106,6 +120,7 @@ void mlagen_diags_text(const struct mlagen_diags *d,
         put(&lost, out);
 }
 
+/* Warnings and errors counted so far are forgotten too. */
 void mlagen_diags_free(struct mlagen_diags *d) {
     for (size_t i = 0; i < d->count; i++) {
         mlagen_free((char *)d->items[i].where.file);

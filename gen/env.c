@@ -89,7 +89,7 @@ static json_t *describe_driver(void *driver, const char *path) {
 }
 
 static json_t *try_driver(const char *path) {
-    void *driver = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *driver = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     json_t *object;
 
     if (!driver)

@@ -40,6 +40,12 @@ enum mlagen_status mlagen_join(const char *folder, const char *path,
     return mlagen_io_error(d, path, "cannot use");
 }
 
+static bool is_folder(const char *path) {
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 enum mlagen_status mlagen_make_folder(const char *path,
                                       struct mlagen_diags *d) {
     char part[PATH_MAX];
@@ -54,7 +60,7 @@ enum mlagen_status mlagen_make_folder(const char *path,
             continue;
         memcpy(part, path, i);
         part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+        if (!is_folder(part) && mkdir(part, 0777) != 0 && errno != EEXIST)
             return mlagen_io_error(d, part, "cannot create folder");
     }
     return MLAGEN_OK;

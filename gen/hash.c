@@ -6,6 +6,7 @@
 
 #include "hash.h"
 
+/* Finishes a hash and writes it as 64 lower-case digits and a NUL. */
 static void end_hex(SHA2_CTX *ctx, char hex[MLAGEN_HASH_HEX]) {
     uint8_t digest[SHA256_DIGEST_LENGTH];
     SHA256Final(digest, ctx);
@@ -20,6 +21,9 @@ void mlagen_hash_init(struct mlagen_hash *h) {
     SHA256Init(&h->ctx);
 }
 
+/* The prefix has eight bytes on every machine, so the hash is the same on all.
+ * The prefix has eight bytes on every machine, so the hash is the same on all.
+ */
 void mlagen_hash_add(struct mlagen_hash *h, const void *bytes, size_t len) {
     uint8_t prefix[8];
     for (size_t i = 0; i < sizeof prefix; i++)

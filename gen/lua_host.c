@@ -7,6 +7,12 @@
  * and a program that links the generator may have set another).  An error comes
  * back as text with the position in front, the way Lua writes it; here it is
  * taken apart again into a diagnostic.
+ *
+ * Three limits hold for any Lua code.  Memory: the allocator refuses beyond the
+ * cap, and Lua raises.  Instructions: a hook looks at the budget every
+ * thousand. C stack: Lua's own limit, and HOST_INCLUDES for include().  pcall
+ * inside the sandbox does not catch the first two (lua_sandbox.c), so they end
+ * the call for good, and the host is usable again afterwards.
  */
 #include <ctype.h>
 #include <locale.h>
@@ -43,6 +49,8 @@ static void *allocate(void *user, void *ptr, size_t old, size_t size) {
     return moved;
 }
 
+/* The hook; once the budget is spent it raises at every look, so that no pcall
+ * outlives it. */
 static void count_instructions(lua_State *L, lua_Debug *ar) {
     struct mlagen_host *host = mlagen_lua_host(L);
     (void)ar;
@@ -65,8 +73,8 @@ static int note_frames(lua_State *L) {
     struct mlagen_host *host = mlagen_lua_host(L);
     lua_Debug ar;
     host->frame_count = 0;
-    for (int level = 0; host->frame_count < HOST_FRAMES &&
-                        lua_getstack(L, level, &ar);
+    for (int level = 0;
+         host->frame_count < HOST_FRAMES && lua_getstack(L, level, &ar);
          level++) {
         lua_getinfo(L, "Sl", &ar);
         if (ar.currentline <= 0 || ar.source[0] != '@')
@@ -128,6 +136,7 @@ static const char *split_position(const struct mlagen_tree *tree,
     return message;
 }
 
+/* Frame i of the last error as a place; valid as long as the host. */
 static struct mlagen_where frame_where(const struct mlagen_host *host,
                                        size_t i) {
     const struct host_frame *f = &host->frames[i];
@@ -135,6 +144,7 @@ static struct mlagen_where frame_where(const struct mlagen_host *host,
     return (struct mlagen_where){text ? text->shown : f->source, f->line, 0};
 }
 
+/* Spares the note that would repeat the error's own place. */
 static bool same_line(struct mlagen_where a, struct mlagen_where b) {
     return a.file && b.file && !strcmp(a.file, b.file) && a.line == b.line;
 }
@@ -162,7 +172,8 @@ static enum mlagen_status report(struct mlagen_host *host, int status,
     mlagen_diag(d, MLAGEN_ERROR, where, "%s", message);
     for (size_t i = 0; i < host->frame_count; i++)
         if (i || !same_line(where, frame_where(host, i)))
-            mlagen_diag(d, MLAGEN_NOTE, frame_where(host, i), "reached from here");
+            mlagen_diag(d, MLAGEN_NOTE, frame_where(host, i),
+                        "reached from here");
     lua_pop(host->L, 1);
     return MLAGEN_TEMPLATE;
 }
@@ -193,6 +204,7 @@ static enum mlagen_status enter(struct mlagen_host *host, lua_CFunction body,
 
 /* ---- the face ------------------------------------------------------------ */
 
+/* Everything about a new state that may raise. */
 static int body_setup(lua_State *L) {
     lua_newtable(L);
     lua_pushboolean(L, 0);
@@ -207,6 +219,7 @@ static int body_setup(lua_State *L) {
     return 0;
 }
 
+/* Until setup is done only the allocator knows the host. */
 enum mlagen_status mlagen_host_new(const struct mlagen_tree *tree,
                                    const struct mlagen_limits *limits,
                                    struct mlagen_host **out,
@@ -244,6 +257,8 @@ void mlagen_host_free(struct mlagen_host *host) {
     mlagen_free(host);
 }
 
+/* What body_call and body_render take and give: a lua_CFunction has no other
+ * way in than one light userdata. */
 struct call {
     const char *entry;
     json_t *const *args;
@@ -251,8 +266,11 @@ struct call {
     json_t **result;
 };
 
+/* use("main")[entry](args...); the result is converted under the same
+ * protection. */
 static int body_call(lua_State *L) {
     struct call *call = lua_touserdata(L, 1);
+    mlagen_lua_host(L)->want_map = false;
     mlagen_lua_use(L, "main");
     if (lua_type(L, -1) != LUA_TTABLE)
         return luaL_error(L, "templates/main.lua does not return a table");
@@ -272,10 +290,10 @@ static int body_call(lua_State *L) {
     return 0;
 }
 
-enum mlagen_status mlagen_host_call(struct mlagen_host *host,
-                                    const char *entry, json_t *const *args,
-                                    size_t count, json_t **result,
-                                    struct mlagen_diags *d) {
+/* What was converted before an error is released here. */
+enum mlagen_status mlagen_host_call(struct mlagen_host *host, const char *entry,
+                                    json_t *const *args, size_t count,
+                                    json_t **result, struct mlagen_diags *d) {
     struct call call = {entry, args, count, result};
     *result = NULL;
     enum mlagen_status status = enter(host, body_call, &call, d);
@@ -293,6 +311,7 @@ struct render {
     struct mlagen_linemap *map;
 };
 
+/* Hands the text and its map over before the state can collect them. */
 static int body_render(lua_State *L) {
     struct render *render = lua_touserdata(L, 1);
     mlagen_lua_host(L)->want_map = render->map != NULL;
@@ -302,8 +321,7 @@ static int body_render(lua_State *L) {
     if (!lua_istable(L, -1))
         return luaL_error(L, "the parameters of '%s' are no table",
                           render->path);
-    struct lua_rendering *r =
-        mlagen_lua_render(L, render->path, lua_gettop(L));
+    struct lua_rendering *r = mlagen_lua_render(L, render->path, lua_gettop(L));
     mlagen_buf_add(render->out, mlagen_buf_text(&r->out), r->out.len);
     mlagen_buf_free(&r->out);
     if (render->map) {

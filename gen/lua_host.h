@@ -27,7 +27,8 @@
  * The border: integers stay integers, reals stay floats.  A Lua table whose
  * keys are 1..n is an array, one with only string keys an object (its keys come
  * out sorted); an empty table is an array, unless it came in as an object.  A
- * function, a mixed table, a NaN or an infinity is an error that names its path.
+ * function, a mixed table, a NaN or an infinity is an error that names its
+ * path.
  */
 #ifndef MLAGEN_LUA_HOST_H
 #define MLAGEN_LUA_HOST_H
@@ -57,10 +58,9 @@ void mlagen_host_free(struct mlagen_host *host);
  * @return a new reference in *result (JSON null when the function returned
  *         nothing), or MLAGEN_TEMPLATE with an error at file:line followed by
  *         notes that say from where the code was reached. */
-enum mlagen_status mlagen_host_call(struct mlagen_host *host,
-                                    const char *entry, json_t *const *args,
-                                    size_t count, json_t **result,
-                                    struct mlagen_diags *d);
+enum mlagen_status mlagen_host_call(struct mlagen_host *host, const char *entry,
+                                    json_t *const *args, size_t count,
+                                    json_t **result, struct mlagen_diags *d);
 
 /* Renders template "kernel/x.cu.tpl" (below templates/) with the fields of
  * object `params` as its globals and appends the text to `out`.  `map`, unless

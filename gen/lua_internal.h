@@ -33,24 +33,24 @@ struct mlagen_host {
     const struct mlagen_tree *tree;
     lua_State *L;
     struct mlagen_limits limits;
-    size_t memory;            /* bytes the state holds now */
-    bool capped;              /* the last refused request hit the cap */
-    bool memory_error;        /* a memory error passed through pcall */
-    unsigned long long left;  /* instructions of the call at hand */
-    unsigned includes;        /* depth of include() */
-    bool want_map;            /* the rendering at hand records origins */
+    size_t memory;           /* bytes the state holds now */
+    bool capped;             /* the last refused request hit the cap */
+    bool memory_error;       /* a memory error passed through pcall */
+    unsigned long long left; /* instructions of the call at hand */
+    unsigned includes;       /* depth of include() */
+    bool want_map;           /* the rendering at hand records origins */
     struct host_frame frames[HOST_FRAMES]; /* of the last error */
     size_t frame_count;
 };
 
 /* Registry keys (the addresses matter). */
-extern const char mlagen_lua_base;    /* table of the sandbox's globals */
-extern const char mlagen_lua_env;     /* _ENV of modules */
-extern const char mlagen_lua_loaded;  /* use(): module name -> value */
-extern const char mlagen_lua_cache;   /* template path -> {function, userdata} */
-extern const char mlagen_lua_maps;    /* rendered text -> its line map */
-extern const char mlagen_lua_object;  /* metatable of an empty JSON object */
-extern const char mlagen_lua_null;    /* its address is `null` */
+extern const char mlagen_lua_base;   /* table of the sandbox's globals */
+extern const char mlagen_lua_env;    /* _ENV of modules */
+extern const char mlagen_lua_loaded; /* use(): module name -> value */
+extern const char mlagen_lua_cache;  /* template path -> {function, userdata} */
+extern const char mlagen_lua_maps;   /* rendered text -> its line map */
+extern const char mlagen_lua_object; /* metatable of an empty JSON object */
+extern const char mlagen_lua_null;   /* its address is `null` */
 
 struct mlagen_host *mlagen_lua_host(lua_State *L);
 

@@ -5,6 +5,11 @@
  * Lua has one kind of table where JSON has two, and no null inside tables.
  * `null` is a light userdata of its own; an empty object carries a metatable so
  * that it stays an object on its way back; any other empty table is an array.
+ *
+ * Converting to JSON may raise at any moment, and a Lua error passes over C
+ * frames without unwinding them.  So every new JSON value is attached to its
+ * parent, and the outermost to the caller's variable, before its content is
+ * filled in: whatever happens, the caller holds the one reference to release.
  */
 #include <math.h>
 #include <string.h>
@@ -16,6 +21,7 @@ const char mlagen_lua_null;
 
 /* ---- JSON to Lua --------------------------------------------------------- */
 
+/* Keys and values are raw: no metamethod can see the table grow. */
 static void push_object(lua_State *L, const json_t *object) {
     size_t size = json_object_size(object);
     lua_createtable(L, 0, (int)size);
@@ -32,6 +38,7 @@ static void push_object(lua_State *L, const json_t *object) {
     }
 }
 
+/* null items keep their place, unlike nil. */
 static void push_array(lua_State *L, const json_t *array) {
     size_t size = json_array_size(array);
     lua_createtable(L, (int)size, 0);
@@ -41,6 +48,7 @@ static void push_array(lua_State *L, const json_t *array) {
     }
 }
 
+/* Recursion is as deep as the value; luaL_checkstack bounds both stacks. */
 void mlagen_lua_push_json(lua_State *L, const json_t *value) {
     luaL_checkstack(L, 8, "value nests too deep");
     switch (value ? json_typeof(value) : JSON_NULL) {
@@ -51,8 +59,7 @@ void mlagen_lua_push_json(lua_State *L, const json_t *value) {
         push_array(L, value);
         break;
     case JSON_STRING:
-        lua_pushlstring(L, json_string_value(value),
-                        json_string_length(value));
+        lua_pushlstring(L, json_string_value(value), json_string_length(value));
         break;
     case JSON_INTEGER:
         lua_pushinteger(L, (lua_Integer)json_integer_value(value));
@@ -79,6 +86,7 @@ struct path {
     lua_Integer index;
 };
 
+/* From the outermost name inwards, for a message. */
 static void push_path(lua_State *L, const struct path *p) {
     if (p->up) {
         push_path(L, p->up);
@@ -92,6 +100,7 @@ static void push_path(lua_State *L, const struct path *p) {
     }
 }
 
+/* Raises "<path> <why>". */
 static void refuse(lua_State *L, const struct path *p, const char *why) {
     push_path(L, p);
     luaL_error(L, "%s %s", lua_tostring(L, -1), why);
@@ -127,6 +136,7 @@ static json_t *attach(lua_State *L, json_t *parent, const struct path *p,
 static void convert(lua_State *L, int index, json_t *parent,
                     const struct path *p, json_t **root, int depth);
 
+/* Items by number, 1..n; is_object made sure that there are no others. */
 static void convert_array(lua_State *L, int index, json_t *array,
                           const struct path *p, int depth) {
     lua_Integer size = (lua_Integer)lua_rawlen(L, index);
@@ -138,6 +148,7 @@ static void convert_array(lua_State *L, int index, json_t *array,
     }
 }
 
+/* Keys come sorted, so that the same table gives the same text. */
 static void convert_object(lua_State *L, int index, json_t *object,
                            const struct path *p, int depth) {
     mlagen_lua_keys(L, index);
@@ -180,6 +191,7 @@ static bool is_object(lua_State *L, int index, const struct path *p) {
     return marked;
 }
 
+/* Depth also ends a table that holds itself. */
 static void convert_table(lua_State *L, int index, json_t *parent,
                           const struct path *p, json_t **root, int depth) {
     if (depth == HOST_JSON_DEPTH)
@@ -193,6 +205,7 @@ static void convert_table(lua_State *L, int index, json_t *parent,
     }
 }
 
+/* An integer stays one; JSON has no word for NaN and infinity. */
 static json_t *convert_number(lua_State *L, int index, const struct path *p) {
     if (lua_isinteger(L, index))
         return json_integer(lua_tointeger(L, index));
@@ -202,6 +215,7 @@ static json_t *convert_number(lua_State *L, int index, const struct path *p) {
     return json_real(number);
 }
 
+/* Converts the value at `index` (absolute) into `parent`, or into *root. */
 static void convert(lua_State *L, int index, json_t *parent,
                     const struct path *p, json_t **root, int depth) {
     luaL_checkstack(L, 16, "value nests too deep");
@@ -235,6 +249,7 @@ static void convert(lua_State *L, int index, json_t *parent,
     attach(L, parent, p, leaf, root);
 }
 
+/* *out is set as soon as there is anything to release. */
 void mlagen_lua_to_json(lua_State *L, int index, const char *what,
                         json_t **out) {
     struct path root = {NULL, what, 0};

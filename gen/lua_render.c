@@ -21,6 +21,7 @@ const char mlagen_lua_maps;
 #define TEMPLATE "mlagen.template"
 #define MAX_VALUES 250 /* Lua itself allows fewer arguments than 255 */
 
+/* __gc of a rendering; an error may have left its text behind. */
 static int free_rendering(lua_State *L) {
     struct lua_rendering *r = lua_touserdata(L, 1);
     mlagen_buf_free(&r->out);
@@ -28,6 +29,7 @@ static int free_rendering(lua_State *L) {
     return 0;
 }
 
+/* __gc of a compiled template. */
 static int free_template(lua_State *L) {
     struct mlagen_template **t = lua_touserdata(L, 1);
     mlagen_template_free(*t);
@@ -41,6 +43,10 @@ static void no_memory(lua_State *L) {
     mlagen_lua_host(L)->capped = false;
     luaL_error(L, "not enough memory");
 }
+
+/* How a line of text reaches the output: its Lua line calls __emit with the
+ * line's number and the values; emit() checks them and hands them to
+ * mlagen_template_put, which has the text between them. */
 
 /* ---- __emit -------------------------------------------------------------- */
 
@@ -110,8 +116,8 @@ static void load_template(lua_State *L, const char *path) {
     struct mlagen_template **t = lua_newuserdatauv(L, sizeof *t, 0);
     *t = NULL;
     luaL_setmetatable(L, TEMPLATE);
-    enum mlagen_status status = mlagen_template_compile(
-        text->data, text->size, chunk + 1, t, &d);
+    enum mlagen_status status =
+        mlagen_template_compile(text->data, text->size, chunk + 1, t, &d);
     if (status) {
         char message[160] = "not enough memory", place[40] = "";
         if (status == MLAGEN_TEMPLATE && d.count) {
@@ -147,7 +153,10 @@ static void push_template(lua_State *L, const char *path) {
     lua_remove(L, -3);
 }
 
-/* Copies the parameters into a new table and pushes it. */
+/* Copies the parameters into a new table and pushes it.  A copy, because the
+ * caller's table gets no metatable and may change while the template runs; a
+ * name that would hide a built-in is refused, as it would change what the rest
+ * of the template means. */
 static void copy_params(lua_State *L, int params) {
     lua_newtable(L);
     if (!params)
@@ -187,6 +196,7 @@ static void push_environment(lua_State *L, int params) {
     lua_setmetatable(L, -2);
 }
 
+/* The userdata stays on the stack, so that the result outlives the call. */
 struct lua_rendering *mlagen_lua_render(lua_State *L, const char *path,
                                         int params) {
     luaL_checkstack(L, 24, NULL);
@@ -228,6 +238,7 @@ static int include(lua_State *L) {
     return 1;
 }
 
+/* Registers a metatable with nothing but __gc. */
 static void add_collector(lua_State *L, const char *name, lua_CFunction gc) {
     luaL_newmetatable(L, name);
     lua_pushcfunction(L, gc);

@@ -8,6 +8,14 @@
  * own library only what gives the same answer everywhere is let in: nothing
  * that iterates in hash order, prints an address, asks a clock, or runs when
  * the collector pleases.
+ *
+ *     _ENV of a chunk   {}        __newindex raises
+ *       template only   params    the fields of the parameter table
+ *     base              assert, string, use, ...   __index raises
+ *
+ * Libraries are shown through empty views for the same reason: `string.rep = x`
+ * would reach every template.  Methods of strings (s:rep(3)) find the real
+ * library, which no name leads to.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,16 +37,19 @@ static int unknown_name(lua_State *L) {
     return luaL_error(L, "unknown name '%s'", luaL_tolstring(L, 2, NULL));
 }
 
+/* A typo in an assignment would otherwise make a global that nobody reads. */
 int mlagen_lua_no_write(lua_State *L) {
     return luaL_error(L, "assignment to '%s', which is not a local variable",
                       luaL_tolstring(L, 2, NULL));
 }
 
+/* __newindex of the library views. */
 static int read_only(lua_State *L) {
     return luaL_error(L, "the library is read-only ('%s')",
                       luaL_tolstring(L, 2, NULL));
 }
 
+/* __index and __newindex of null: names the field that was asked for. */
 static int index_null(lua_State *L) {
     return luaL_error(L, "attempt to index null (field '%s')",
                       luaL_tolstring(L, 2, NULL));
@@ -61,6 +72,7 @@ static bool prints_address(lua_State *L, int index) {
     return false;
 }
 
+/* tostring; numbers print as Lua prints them, in the C locale. */
 static int safe_tostring(lua_State *L) {
     luaL_checkany(L, 1);
     if (prints_address(L, 1))
@@ -69,6 +81,7 @@ static int safe_tostring(lua_State *L) {
     return 1;
 }
 
+/* __tostring of null. */
 static int null_tostring(lua_State *L) {
     lua_pushliteral(L, "null");
     return 1;
@@ -265,6 +278,7 @@ static int f32(lua_State *L) {
     return 1;
 }
 
+/* Bytewise, shorter first: strcoll would ask the locale. */
 static int by_key(const void *a, const void *b) {
     const struct mlagen_piece *x = a, *y = b;
     size_t common = x->len < y->len ? x->len : y->len;
@@ -293,6 +307,7 @@ static void append_string_keys(lua_State *L, int index, size_t strings,
     lua_pop(L, 1);
 }
 
+/* Hash order is read here and nowhere else, and sorted away at once. */
 void mlagen_lua_keys(lua_State *L, int index) {
     size_t strings = 0;
     lua_Integer numbers = 0;
@@ -317,6 +332,7 @@ void mlagen_lua_keys(lua_State *L, int index) {
     append_string_keys(L, index, strings, numbers);
 }
 
+/* keys(t) */
 static int keys(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
@@ -353,6 +369,7 @@ static void check_cycle(lua_State *L, const char *source, const char *name) {
     luaL_error(L, "module cycle: %s", lua_tostring(L, -1));
 }
 
+/* The chunk is text only ("t"): compiled Lua could break the sandbox. */
 void mlagen_lua_use(lua_State *L, const char *name) {
     luaL_checkstack(L, 16, NULL);
     lua_rawgetp(L, LUA_REGISTRYINDEX, &mlagen_lua_loaded);
@@ -380,6 +397,7 @@ void mlagen_lua_use(lua_State *L, const char *name) {
     lua_pop(L, 1);
 }
 
+/* use(name) */
 static int use(lua_State *L) {
     mlagen_lua_use(L, luaL_checkstring(L, 1));
     return 1;
@@ -432,6 +450,7 @@ static void patch_libraries(lua_State *L) {
     lua_pop(L, 3);
 }
 
+/* io, os, package, coroutine and debug are never opened. */
 static void add_libraries(lua_State *L) {
     static const char *const none[] = {NULL};
     static const char *const dump[] = {"dump", NULL};
@@ -445,14 +464,17 @@ static void add_libraries(lua_State *L) {
 
 /* Copies the functions of Lua's base library that are let in, then ours. */
 static void add_functions(lua_State *L) {
-    static const char *const let_in[] = {
-        "error",       "ipairs", "select", "tonumber", "type",
-        "getmetatable", "rawget", "rawlen", "rawequal"};
-    static const luaL_Reg ours[] = {
-        {"assert", safe_assert},     {"tostring", safe_tostring},
-        {"pcall", safe_pcall},       {"setmetatable", safe_setmetatable},
-        {"use", use},                {"keys", keys},
-        {"f32", f32},                {NULL, NULL}};
+    static const char *const let_in[] = {"error",    "ipairs", "select",
+                                         "tonumber", "type",   "getmetatable",
+                                         "rawget",   "rawlen", "rawequal"};
+    static const luaL_Reg ours[] = {{"assert", safe_assert},
+                                    {"tostring", safe_tostring},
+                                    {"pcall", safe_pcall},
+                                    {"setmetatable", safe_setmetatable},
+                                    {"use", use},
+                                    {"keys", keys},
+                                    {"f32", f32},
+                                    {NULL, NULL}};
     luaL_requiref(L, LUA_GNAME, luaopen_base, 0);
     for (size_t i = 0; i < sizeof let_in / sizeof *let_in; i++) {
         lua_getfield(L, -1, let_in[i]);
@@ -462,7 +484,9 @@ static void add_functions(lua_State *L) {
     luaL_setfuncs(L, ours, 0);
 }
 
-/* Gives `null` a text and an error of its own, and hides what strings share. */
+/* Gives `null` a text and an error of its own, and hides what strings share.
+ * All light userdata have one metatable; null is the only one that Lua code
+ * ever sees. */
 static void add_metatables(lua_State *L) {
     lua_pushlightuserdata(L, (void *)&mlagen_lua_null);
     lua_pushcfunction(L, index_null);
@@ -479,6 +503,7 @@ static void add_metatables(lua_State *L) {
     lua_pop(L, 2);
 }
 
+/* The base table stays unnamed: chunks reach it through their _ENV only. */
 void mlagen_lua_sandbox(lua_State *L) {
     lua_newtable(L);
     lua_pushvalue(L, -1);

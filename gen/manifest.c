@@ -152,15 +152,36 @@ static const char *fault(const json_t *m) {
     return NULL;
 }
 
+/* Parses JSON.  jansson's lexer tells lack of memory as a fault of syntax: a
+ * second try, and a small request that must succeed, tell them apart. */
+static json_t *load_json(const char *text, size_t len, json_error_t *error,
+                         bool *no_memory) {
+    json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES, error);
+    json_t *probe;
+
+    *no_memory = false;
+    if (!value)
+        value = json_loadb(text, len, JSON_REJECT_DUPLICATES, error);
+    if (value)
+        return value;
+    probe = json_array();
+    *no_memory = !probe;
+    json_decref(probe);
+    return NULL;
+}
+
 enum mlagen_status mlagen_manifest_parse(const char *text, size_t len,
                                          const char *shown, json_t **out,
                                          struct mlagen_diags *d) {
     json_error_t error;
-    json_t *m = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+    bool no_memory;
+    json_t *m = load_json(text, len, &error, &no_memory);
     struct mlagen_where where = {shown, 0, 0};
     const char *wrong;
 
     *out = NULL;
+    if (no_memory)
+        return mlagen_no_memory(d);
     if (!m) {
         where.line = error.line > 0 ? (unsigned)error.line : 0;
         where.col = error.column > 0 ? (unsigned)error.column : 0;

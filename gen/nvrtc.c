@@ -244,7 +244,7 @@ static enum mlagen_status take(const struct mlagen_nvrtc *n, nvrtc_program p,
                                struct mlagen_diags *d) {
     int result = size_of(p, size);
 
-    if (result == NVRTC_SUCCESS) {
+    if (result == NVRTC_SUCCESS && *size > 0) {
         *data = mlagen_calloc(*size + 1, 1);
         if (!*data)
             return mlagen_no_memory(d);
@@ -267,11 +267,10 @@ static void read_patch_level(struct mlagen_nvrtc *n, const char *ptx) {
                  (int)strspn(v + 3, "0123456789."), v + 3);
 }
 
-/* Compiles an empty kernel: reads the patch level, and finds out once, not
- * once per kernel, that the installation is broken. */
+/* Compiles an empty text: reads the patch level, and finds out once, not once
+ * per kernel, that the installation is broken. */
 static enum mlagen_status probe(struct mlagen_nvrtc *n,
                                 struct mlagen_diags *d) {
-    static const char source[] = "extern \"C\" __global__ void probe() {}\n";
     char option[64];
     const char *options[] = {option};
     struct mlagen_buf log = {0};
@@ -284,7 +283,7 @@ static enum mlagen_status probe(struct mlagen_nvrtc *n,
              n->minor);
     snprintf(option, sizeof option, "--gpu-architecture=compute_%d",
              n->archs[0]);
-    status = run_program(n, source, "probe.cu", n->path, options, 1, &log,
+    status = run_program(n, "", "probe.cu", n->path, options, 1, &log,
                          &program, d);
     if (status == MLAGEN_OK) {
         status =
@@ -305,11 +304,12 @@ struct attempt {
     struct mlagen_buf why;
 };
 
-/* Tries one candidate; true stops the search. */
+/* Tries one candidate; true stops the search.  The library stays mapped when it
+ * is closed: it keeps state of its own that it never gives back. */
 static bool try_library(void *user, const char *path) {
     struct attempt *a = user;
 
-    a->n->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    a->n->library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (a->why.len > 0)
         mlagen_buf_str(&a->why, "; ");
     if (!a->n->library) {

@@ -38,7 +38,7 @@ void mlagen_nvrtc_close(struct mlagen_nvrtc *n);
 const char *mlagen_nvrtc_path(const struct mlagen_nvrtc *n);
 
 /* "NVRTC 13.0.88": the patch level, which nvrtcVersion does not tell, is read
- * from the PTX of an empty kernel when the library is opened. */
+ * from the PTX of an empty text when the library is opened. */
 const char *mlagen_nvrtc_compiler(const struct mlagen_nvrtc *n);
 
 /* Capabilities (80, 86, ... 120) that the library compiles for, ascending. */

@@ -9,6 +9,7 @@
 
 #include "scalar.h"
 
+/* The first byte that is no digit; isdigit would ask the locale. */
 static const char *skip_digits(const char *p) {
     while (*p >= '0' && *p <= '9')
         p++;
@@ -44,6 +45,8 @@ static const char *skip_number(const char *p) {
     return p;
 }
 
+/* skip_int stops at the first NUL, so one inside the text fails the comparison
+ * with its end. */
 enum mlagen_scan mlagen_scan_int(const char *text, size_t len, int64_t *out) {
     if (skip_int(text) != text + len)
         return MLAGEN_SCAN_NO;

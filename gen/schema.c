@@ -4,6 +4,10 @@
  *
  * Rules are made once, and every fault of the schema itself is found then: an
  * unknown word, a bound of the wrong form, a default that its own rule refuses.
+ *
+ * A rule borrows its texts and its default from the schema's document, which
+ * lives beside it: a default is a node like any other and is checked, each time
+ * it is used, by the code that checks what a user writes.
  */
 #include <string.h>
 
@@ -12,21 +16,22 @@
 #include "schema_internal.h"
 
 const char *const mlagen_rule_names[RULE_TYPES] = {
-    [RULE_MAP] = "a map",         [RULE_LIST] = "a list",
-    [RULE_INT] = "an integer",    [RULE_FLOAT] = "a number",
+    [RULE_MAP] = "a map",          [RULE_LIST] = "a list",
+    [RULE_INT] = "an integer",     [RULE_FLOAT] = "a number",
     [RULE_BOOL] = "true or false", [RULE_STRING] = "a string",
-    [RULE_NAME] = "a name",       [RULE_ENUM] = "one of its values",
+    [RULE_NAME] = "a name",        [RULE_ENUM] = "one of its values",
 };
 
 static const char *const type_words[RULE_TYPES] = {
-    [RULE_MAP] = "map",   [RULE_LIST] = "list",     [RULE_INT] = "int",
-    [RULE_FLOAT] = "float", [RULE_BOOL] = "bool",   [RULE_STRING] = "string",
-    [RULE_NAME] = "name", [RULE_ENUM] = "enum",
+    [RULE_MAP] = "map",     [RULE_LIST] = "list", [RULE_INT] = "int",
+    [RULE_FLOAT] = "float", [RULE_BOOL] = "bool", [RULE_STRING] = "string",
+    [RULE_NAME] = "name",   [RULE_ENUM] = "enum",
 };
 
 static enum mlagen_status make_rule(const struct mlagen_node *entry,
                                     struct rule **out, struct mlagen_diags *d);
 
+/* Frees a rule and all below it; it may be incomplete. */
 static void free_rule(struct rule *rule) {
     if (!rule)
         return;
@@ -37,8 +42,13 @@ static void free_rule(struct rule *rule) {
     mlagen_free(rule);
 }
 
+/* Readers take the node of one word and leave *out alone when it is faulty;
+ * whoever gets an error stops, for a schema is the generator's own file and one
+ * fault at a time is enough. */
+
 /* ---- one reader for each kind of word ------------------------------------ */
 
+/* Reports a word whose value is not of the form `expected`. */
 static enum mlagen_status bad_word(const struct mlagen_node *node,
                                    const char *expected,
                                    struct mlagen_diags *d) {
@@ -47,6 +57,7 @@ static enum mlagen_status bad_word(const struct mlagen_node *node,
     return MLAGEN_SPEC;
 }
 
+/* true or false, nothing else, as for any bool. */
 static enum mlagen_status read_flag(const struct mlagen_node *node, bool *out,
                                     struct mlagen_diags *d) {
     *out = node->kind == MLAGEN_SCALAR && !strcmp(node->text, "true");
@@ -55,6 +66,7 @@ static enum mlagen_status read_flag(const struct mlagen_node *node, bool *out,
     return bad_word(node, "true or false", d);
 }
 
+/* A whole number; left unchecked beyond its form. */
 static enum mlagen_status read_int(const struct mlagen_node *node, int64_t *out,
                                    struct mlagen_diags *d) {
     if (node->kind == MLAGEN_SCALAR &&
@@ -63,6 +75,7 @@ static enum mlagen_status read_int(const struct mlagen_node *node, int64_t *out,
     return bad_word(node, "an integer", d);
 }
 
+/* A number of items. */
 static enum mlagen_status read_count(const struct mlagen_node *node,
                                      size_t *out, struct mlagen_diags *d) {
     int64_t value;
@@ -86,6 +99,7 @@ static enum mlagen_status read_bound(const struct mlagen_node *node,
     return bad_word(node, "a number, and the type int or float", d);
 }
 
+/* A list of scalars, kept as the node it is: texts are compared, not typed. */
 static enum mlagen_status read_texts(const struct mlagen_node *node,
                                      const struct mlagen_node **out,
                                      struct mlagen_diags *d) {
@@ -98,6 +112,7 @@ static enum mlagen_status read_texts(const struct mlagen_node *node,
     return MLAGEN_OK;
 }
 
+/* The type decides how `min` and `max` are read, so it is read first. */
 static enum mlagen_status read_type(const struct mlagen_node *node,
                                     enum rule_type *out,
                                     struct mlagen_diags *d) {
@@ -106,9 +121,8 @@ static enum mlagen_status read_type(const struct mlagen_node *node,
             *out = (enum rule_type)t;
             return MLAGEN_OK;
         }
-    return bad_word(node,
-                    "one of map, list, int, float, bool, string, name, enum",
-                    d);
+    return bad_word(
+        node, "one of map, list, int, float, bool, string, name, enum", d);
 }
 
 /* The entries of a map. */
@@ -131,6 +145,7 @@ static enum mlagen_status read_keys(const struct mlagen_node *node,
 
 /* ---- entries ------------------------------------------------------------- */
 
+/* `doc` is for people; only its form is checked. */
 static enum mlagen_status read_doc(const struct mlagen_node *node,
                                    struct mlagen_diags *d) {
     return node->kind == MLAGEN_SCALAR ? MLAGEN_OK

@@ -6,6 +6,11 @@
  * what is wrong with it: what was given, what is allowed, and the nearest value
  * that would have been.  Checking goes on after a fault, so that a spec is
  * mended in one round.
+ *
+ * The result is JSON (jansson) and not a Lua table, because it is more than
+ * Lua's input: the manifest records it and the spec's hash is taken over it.
+ * Keys come in the schema's order with defaults in place, so two specs that
+ * mean the same are the same value.
  */
 #include <string.h>
 
@@ -99,6 +104,7 @@ static enum mlagen_status give(json_t *value, json_t **out,
 
 /* ---- numbers ------------------------------------------------------------- */
 
+/* All of an int rule: bounds, multiple, power of two. */
 static bool int_allowed(const struct rule *rule, int64_t v) {
     return !(rule->has_min && v < rule->min) &&
            !(rule->has_max && v > rule->max) &&
@@ -141,6 +147,7 @@ struct rule_nearest mlagen_rule_nearest(const struct rule *rule,
     return near;
 }
 
+/* Reports an integer that the rule does not allow, with its neighbours. */
 static enum mlagen_status int_refused(const struct rule *rule,
                                       const struct mlagen_node *node,
                                       int64_t value, struct mlagen_diags *d) {
@@ -160,6 +167,7 @@ static enum mlagen_status int_refused(const struct rule *rule,
     return status;
 }
 
+/* A quoted number is a text: who quotes it means one. */
 static enum mlagen_status check_int(const struct rule *rule,
                                     const struct mlagen_node *node,
                                     json_t **out, struct mlagen_diags *d) {
@@ -184,6 +192,7 @@ static enum mlagen_status check_int(const struct rule *rule,
     return give(json_integer(value), out, d);
 }
 
+/* Always a JSON real, so that 10000 and 1e4 are the same value. */
 static enum mlagen_status check_float(const struct rule *rule,
                                       const struct mlagen_node *node,
                                       json_t **out, struct mlagen_diags *d) {
@@ -210,6 +219,7 @@ static enum mlagen_status check_float(const struct rule *rule,
 
 /* ---- texts --------------------------------------------------------------- */
 
+/* YAML 1.1's yes, no, on and off are texts here. */
 static enum mlagen_status check_bool(const struct rule *rule,
                                      const struct mlagen_node *node,
                                      json_t **out, struct mlagen_diags *d) {
@@ -219,6 +229,7 @@ static enum mlagen_status check_bool(const struct rule *rule,
     return give(json_boolean(yes), out, d);
 }
 
+/* Quoted or not, the text as written. */
 static enum mlagen_status check_string(const struct rule *rule,
                                        const struct mlagen_node *node,
                                        json_t **out, struct mlagen_diags *d) {
@@ -226,17 +237,19 @@ static enum mlagen_status check_string(const struct rule *rule,
     return give(json_stringn(node->text, node->len), out, d);
 }
 
+/* [A-Za-z0-9][A-Za-z0-9._-]*, spelled out: isalnum would ask the locale. */
 static bool is_name(const struct mlagen_node *node) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     size_t len = strspn(node->text, letters);
-    while (len && len < node->len &&
-           (strspn(node->text + len, letters) ||
-            strspn(node->text + len, "._-")))
+    while (
+        len && len < node->len &&
+        (strspn(node->text + len, letters) || strspn(node->text + len, "._-")))
         len++;
     return len && len == node->len;
 }
 
+/* A name keeps its text: 9.0a and 10.0 are names. */
 static enum mlagen_status check_name(const struct rule *rule,
                                      const struct mlagen_node *node,
                                      json_t **out, struct mlagen_diags *d) {
@@ -277,6 +290,7 @@ static enum mlagen_status no_such_value(const struct rule *rule,
     return expected(rule, node, hint, d);
 }
 
+/* Compared as text, so that an enum value 2 is met by 2 and by "2". */
 static enum mlagen_status check_enum(const struct rule *rule,
                                      const struct mlagen_node *node,
                                      json_t **out, struct mlagen_diags *d) {
@@ -301,13 +315,13 @@ static enum mlagen_status check_unique(const json_t *list, const json_t *value,
     for (size_t i = 0; i < json_array_size(list); i++)
         if (json_equal(json_array_get(list, i), value)) {
             mlagen_diag(d, MLAGEN_ERROR, node->where,
-                        "item %zu of the list again; items must differ",
-                        i + 1);
+                        "item %zu of the list again; items must differ", i + 1);
             return MLAGEN_SPEC;
         }
     return MLAGEN_OK;
 }
 
+/* Items that fail are left out of the list; the status tells. */
 static enum mlagen_status check_items(const struct rule *rule,
                                       const struct mlagen_node *node,
                                       json_t *list, struct mlagen_diags *d) {
@@ -326,6 +340,7 @@ static enum mlagen_status check_items(const struct rule *rule,
     return status;
 }
 
+/* The number of items is checked before the items. */
 static enum mlagen_status check_list(const struct rule *rule,
                                      const struct mlagen_node *node,
                                      json_t **out, struct mlagen_diags *d) {
@@ -342,6 +357,7 @@ static enum mlagen_status check_list(const struct rule *rule,
     return status ? status : check_items(rule, node, *out, d);
 }
 
+/* The rule of a key; of an open map's other keys, `of`. */
 static const struct rule *find_rule(const struct rule *map, const char *key) {
     for (size_t i = 0; i < map->key_count; i++)
         if (!strcmp(map->keys[i].name, key))
@@ -377,8 +393,8 @@ static enum mlagen_status unknown_key(const struct rule *map,
 
 /* Checks the value of one key and puts it into the map. */
 static enum mlagen_status check_key(const struct rule *rule, const char *key,
-                                    const struct mlagen_node *node,
-                                    json_t *map, struct mlagen_diags *d) {
+                                    const struct mlagen_node *node, json_t *map,
+                                    struct mlagen_diags *d) {
     json_t *value;
     enum mlagen_status status = mlagen_rule_check(rule, node, &value, d);
     if (status)
@@ -387,6 +403,7 @@ static enum mlagen_status check_key(const struct rule *rule, const char *key,
                                                 : MLAGEN_OK;
 }
 
+/* The place is the map that lacks the key. */
 static enum mlagen_status missing_key(const struct mlagen_node *map,
                                       const char *name,
                                       struct mlagen_diags *d) {
@@ -434,6 +451,8 @@ static enum mlagen_status check_others(const struct rule *rule,
     return status;
 }
 
+/* Keys of the document that nobody knows come first: a misspelt key explains
+ * the missing one. */
 static enum mlagen_status check_map(const struct rule *rule,
                                     const struct mlagen_node *node,
                                     json_t **out, struct mlagen_diags *d) {
@@ -446,8 +465,12 @@ static enum mlagen_status check_map(const struct rule *rule,
     return status;
 }
 
+/* A map's faults are reported in this order: unknown keys as they are written,
+ * then the schema's keys in its order, each with its value's faults. */
+
 /* ---- any value ----------------------------------------------------------- */
 
+/* What YAML takes for null when written plain. */
 static bool is_null(const struct mlagen_node *node) {
     return node->plain && (!strcmp(node->text, "null") ||
                            !strcmp(node->text, "~") || node->len == 0);

@@ -65,8 +65,7 @@ struct rule_nearest {
     bool has_below, has_above;
     int64_t below, above;
 };
-struct rule_nearest mlagen_rule_nearest(const struct rule *rule,
-                                        int64_t value);
+struct rule_nearest mlagen_rule_nearest(const struct rule *rule, int64_t value);
 
 /* The entry of a list of texts that is most like `text`, or NULL when none is
  * close enough to be a slip of the finger. */

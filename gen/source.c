@@ -3,6 +3,12 @@
  * source.c: see source.h.  A tree is a sorted array of texts; those of a folder
  * are read when it is opened, so that a file that changes during a run cannot
  * give half of the output one version and half of it another.
+ *
+ * Texts of the embedded table are borrowed, those of a folder are owned; a flag
+ * beside each text tells which.  A name of the set is always "templates/" plus
+ * the path below the folder, whatever the folder is called, so that the same
+ * texts have the same hash on every machine; `shown` keeps the path on disk for
+ * messages, where an editor wants to jump to the real file.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,6 +31,7 @@ struct mlagen_tree {
     size_t count, cap, owned_cap;
 };
 
+/* Reports errno at `path`; to be called before anything can change errno. */
 static enum mlagen_status io_error(struct mlagen_diags *d, const char *path) {
     mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){path, 0, 0}, "%s",
                 strerror(errno));
@@ -73,6 +80,7 @@ enum mlagen_status mlagen_read_file(const char *path, size_t limit,
 
 /* ---- the tree ------------------------------------------------------------ */
 
+/* Appends a text; `owned` says that the tree frees its three parts. */
 static bool add_text(struct mlagen_tree *t, struct mlagen_text text,
                      bool owned) {
     struct mlagen_text *texts =
@@ -89,6 +97,7 @@ static bool add_text(struct mlagen_tree *t, struct mlagen_text text,
     return true;
 }
 
+/* Frees the parts of an owned text. */
 static void free_text(struct mlagen_text *text) {
     mlagen_free((char *)text->path);
     mlagen_free((char *)text->shown);
@@ -106,6 +115,7 @@ void mlagen_tree_free(struct mlagen_tree *tree) {
     mlagen_free(tree);
 }
 
+/* The part of the set that -I DIR replaces. */
 static bool in_templates(const char *path) {
     return !strncmp(path, TEMPLATES, sizeof TEMPLATES - 1);
 }
@@ -141,6 +151,7 @@ static void sort_texts(struct mlagen_tree *t) {
     }
 }
 
+/* Three texts in a row, in memory of their own; NULL without memory. */
 static char *join(const char *a, const char *between, const char *b) {
     struct mlagen_buf joined = {0};
     mlagen_buf_printf(&joined, "%s%s%s", a, between, b);
@@ -167,6 +178,7 @@ static enum mlagen_status add_file(struct mlagen_tree *t, const char *path,
     return MLAGEN_OK;
 }
 
+/* What a folder contributes: the build embeds the same two kinds. */
 static bool is_template_name(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot && (!strcmp(dot, ".lua") || !strcmp(dot, ".tpl"));
@@ -183,7 +195,9 @@ static enum mlagen_status add_entry(struct mlagen_tree *t, const char *folder,
     enum mlagen_status status = MLAGEN_OK;
     struct stat st;
     char *path = join(folder, name, "");
-    char *shown = join(shown_folder, "/", name);
+    size_t len = strlen(shown_folder); /* -I templates/ is -I templates */
+    bool slash = len && shown_folder[len - 1] == '/';
+    char *shown = join(shown_folder, slash ? "" : "/", name);
     if (!path || !shown)
         status = mlagen_no_memory(d);
     else if (stat(shown, &st))
@@ -221,6 +235,7 @@ static enum mlagen_status add_folder(struct mlagen_tree *t, const char *path,
     return status;
 }
 
+/* Both ways to open a tree: a table, and with `dir` a folder on top of it. */
 static enum mlagen_status open_tree(const struct mlagen_embedded *table,
                                     size_t count, const char *dir,
                                     struct mlagen_tree **tree,
@@ -229,9 +244,9 @@ static enum mlagen_status open_tree(const struct mlagen_embedded *table,
     struct mlagen_tree *t = mlagen_calloc(1, sizeof *t);
     if (!t)
         return mlagen_no_memory(d);
-    enum mlagen_status status =
-        add_table(t, table, count, dir == NULL) ? MLAGEN_OK
-                                                : mlagen_no_memory(d);
+    enum mlagen_status status = add_table(t, table, count, dir == NULL)
+                                    ? MLAGEN_OK
+                                    : mlagen_no_memory(d);
     if (!status && dir)
         status = add_folder(t, TEMPLATES, dir, 0, d);
     if (status) {
@@ -254,10 +269,12 @@ enum mlagen_status mlagen_tree_of(const struct mlagen_embedded *table,
     return open_tree(table, count, NULL, tree, d);
 }
 
+/* Of bsearch: a path against a text. */
 static int by_path(const void *key, const void *text) {
     return strcmp(key, ((const struct mlagen_text *)text)->path);
 }
 
+/* Names are compared, never resolved: "a/../b" finds nothing. */
 const struct mlagen_text *mlagen_tree_find(const struct mlagen_tree *tree,
                                            const char *path) {
     if (!tree->count)
@@ -277,9 +294,8 @@ const struct mlagen_text *mlagen_tree_at(const struct mlagen_tree *tree,
 
 void mlagen_tree_hash(const struct mlagen_tree *tree,
                       char hex[MLAGEN_HASH_HEX]) {
-    static const char *const data[] = {"specs/arch.yaml",
-                                       "specs/arch.schema.yaml",
-                                       "specs/schema.yaml"};
+    static const char *const data[] = {
+        "specs/arch.yaml", "specs/arch.schema.yaml", "specs/schema.yaml"};
     struct mlagen_hash h;
     mlagen_hash_init(&h);
     for (size_t i = 0; i < tree->count; i++) {

@@ -8,6 +8,14 @@
  * lines and one __emit call per text line.  Keeping the literals out of Lua
  * means that no text has to be quoted and that an error can show the expression
  * as its author wrote it.
+ *
+ * An expression is copied into the Lua text verbatim, in parentheses, which cut
+ * several results to one.  The scanner knows just enough Lua to find the
+ * closing brace: strings, long strings, nested braces.  What else is wrong with
+ * an expression Lua says itself, on the right line.
+ *
+ * The second half of the file puts an emitted line together again, with the
+ * rules for values of several lines and for lines that vanish.
  */
 #include <string.h>
 
@@ -24,10 +32,12 @@ struct compiler {
     size_t piece_cap, line_cap;
 };
 
+/* Blanks of a template are spaces and tabs; isspace would ask the locale. */
 static bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
+/* Reports a fault at `at`, a byte of the line at hand. */
 static enum mlagen_status fault(struct compiler *c, const char *at,
                                 const char *message) {
     struct mlagen_where where = {c->t->path, (unsigned)c->number,
@@ -93,6 +103,7 @@ static const char *expression_end(const char *p, const char *end,
     return NULL;
 }
 
+/* True also for the empty range. */
 static bool only_blanks(const char *p, const char *end) {
     while (p < end && is_blank(*p))
         p++;
@@ -136,8 +147,7 @@ static enum mlagen_status add_expression(struct compiler *c, const char *p,
         return fault(c, p - 2, "an empty ${}");
     size_t len = (size_t)(close - p);
     struct mlagen_line *line = &c->t->lines[c->number - 1];
-    line->pieces[2 * line->values + 1] =
-        (struct mlagen_piece){c->literal, len};
+    line->pieces[2 * line->values + 1] = (struct mlagen_piece){c->literal, len};
     line->values++;
     memcpy(c->literal, p, len);
     c->literal += len;
@@ -166,7 +176,9 @@ static const char *copy_literal(struct compiler *c, const char *p) {
     return p;
 }
 
-/* A text line; p is where its text goes on after `indent` leading blanks. */
+/* A text line; p is where its text goes on after `indent` leading blanks.  What
+ * it is made of goes two ways: literals and expressions, as pieces, into the
+ * template; expressions also into the Lua text, as arguments. */
 static enum mlagen_status text_line(struct compiler *c, size_t indent,
                                     const char *p) {
     struct mlagen_line *line = &c->t->lines[c->number - 1];
@@ -193,6 +205,8 @@ static enum mlagen_status text_line(struct compiler *c, size_t indent,
     return MLAGEN_OK;
 }
 
+/* Tells Lua from text: one @ and a blank (or the end of the line) is Lua, two
+ * are an escaped one. */
 static enum mlagen_status compile_line(struct compiler *c) {
     const char *p = c->line;
     const char *stray = memchr(p, '\r', (size_t)(c->end - p));
@@ -214,6 +228,7 @@ static enum mlagen_status compile_line(struct compiler *c) {
 
 /* ---- the whole ----------------------------------------------------------- */
 
+/* Splits the text into lines; whatever ends them, the Lua text has LF. */
 static enum mlagen_status compile_all(struct compiler *c, const char *p,
                                       const char *end) {
     struct mlagen_template *t = c->t;
@@ -266,6 +281,7 @@ enum mlagen_status mlagen_template_compile(const char *text, size_t len,
     return MLAGEN_OK;
 }
 
+/* A template that failed half-way is freed here too. */
 void mlagen_template_free(struct mlagen_template *t) {
     if (!t)
         return;
@@ -280,6 +296,7 @@ void mlagen_template_free(struct mlagen_template *t) {
 
 /* ---- the map of emitted lines -------------------------------------------- */
 
+/* Lines are looked up by index: the map has one entry each. */
 struct mlagen_where mlagen_linemap_find(const struct mlagen_linemap *map,
                                         size_t line) {
     if (line == 0 || line > map->count)
@@ -293,8 +310,8 @@ static long file_index(struct mlagen_linemap *map, const char *file) {
     for (size_t i = map->file_count; i-- > 0;)
         if (!strcmp(map->files[i], file))
             return (long)i;
-    char **files = mlagen_grow(map->files, map->file_count, &map->file_cap,
-                               sizeof *files);
+    char **files =
+        mlagen_grow(map->files, map->file_count, &map->file_cap, sizeof *files);
     if (!files)
         return -1;
     map->files = files;
@@ -304,6 +321,7 @@ static long file_index(struct mlagen_linemap *map, const char *file) {
     return (long)map->file_count++;
 }
 
+/* A template names few files, so the last one is looked for first. */
 bool mlagen_linemap_add(struct mlagen_linemap *map, const char *file,
                         unsigned line) {
     long index = file_index(map, file);
@@ -348,12 +366,15 @@ static void put_span(struct writer *w, const char *text, size_t len) {
     mlagen_buf_add(w->out, text, len);
 }
 
+/* Ends the emitted line and records where it came from. */
 static bool end_line(struct writer *w) {
     mlagen_buf_char(w->out, '\n');
     w->fresh = true;
     return !w->map || mlagen_linemap_add(w->map, w->at.file, w->at.line);
 }
 
+/* Line 1 of a value shares the emitted line with what stands before it; only
+ * when that was blank does the line belong to the value's origin. */
 static bool put_value(struct writer *w, const struct mlagen_value *v) {
     const char *p = v->text, *end = v->text + v->len;
     for (size_t line = 1;; line++) {

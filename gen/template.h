@@ -8,8 +8,8 @@
  *
  * A line whose first non-blank is `@ ` is Lua (`@` alone: nothing); any other
  * line is text in which ${expression} is replaced.  `@@ ` at that place writes
- * `@ `, and `$${` writes `${` anywhere.  Every template line becomes exactly one
- * line of Lua, so that Lua's own errors carry the template's line number.
+ * `@ `, and `$${` writes `${` anywhere.  Every template line becomes exactly
+ * one line of Lua, so that Lua's own errors carry the template's line number.
  *
  *   1 | local _ENV, __emit = ...;  for i = 0, 3 do
  *   2 | __emit(2, (i), (f32(init)));

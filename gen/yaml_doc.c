@@ -5,6 +5,12 @@
  * libyaml delivers events; a builder keeps the stack of open lists and maps and
  * hangs finished nodes into them.  Nodes live in an arena that is freed whole,
  * so no path through an error has to take a half-built tree apart.
+ *
+ * The limits are here to bound time and memory for any input.  libyaml's own
+ * work grows with the square of the nesting, but it reads at most 1024 bytes
+ * ahead of the event it delivers, so that stopping at the event of level
+ * MLAGEN_YAML_DEPTH + 1 stops it early.  Aliases are refused before they are
+ * followed: nothing can grow beyond the text that was written.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,33 +19,28 @@
 #include <yaml.h>
 
 #include "alloc.h"
-#include "scalar.h"
 #include "source.h"
-#include "yaml_doc.h"
+#include "surrogates.h"
+#include "yaml_internal.h"
 
 /* ---- arena --------------------------------------------------------------- */
 
-struct chunk {
-    struct chunk *next;
+struct mlagen_chunk {
+    struct mlagen_chunk *next;
     size_t used, size;
     max_align_t bytes[];
 };
 
-struct mlagen_doc {
-    struct mlagen_node *root;
-    struct chunk *chunks;
-    size_t nodes;
-};
-
-static void *arena_get(struct mlagen_doc *doc, size_t size) {
+/* Aligned for anything; a request larger than a chunk gets one of its own. */
+void *mlagen_arena_get(struct mlagen_doc *doc, size_t size) {
     size = (size + sizeof(max_align_t) - 1) & ~(sizeof(max_align_t) - 1);
-    struct chunk *c = doc->chunks;
+    struct mlagen_chunk *c = doc->chunks;
     if (!c || c->size - c->used < size) {
         size_t room = size > 8192 ? size : 8192;
         c = mlagen_realloc(NULL, sizeof *c + room);
         if (!c)
             return NULL;
-        *c = (struct chunk){doc->chunks, 0, room};
+        *c = (struct mlagen_chunk){doc->chunks, 0, room};
         doc->chunks = c;
     }
     void *p = (char *)c->bytes + c->used;
@@ -47,9 +48,10 @@ static void *arena_get(struct mlagen_doc *doc, size_t size) {
     return p;
 }
 
-static const char *arena_text(struct mlagen_doc *doc, const char *text,
+/* A copy with a NUL behind it. */
+const char *mlagen_arena_text(struct mlagen_doc *doc, const char *text,
                               size_t len) {
-    char *copy = arena_get(doc, len + 1);
+    char *copy = mlagen_arena_get(doc, len + 1);
     if (copy) {
         memcpy(copy, text, len);
         copy[len] = '\0';
@@ -60,7 +62,7 @@ static const char *arena_text(struct mlagen_doc *doc, const char *text,
 void mlagen_doc_free(struct mlagen_doc *doc) {
     if (!doc)
         return;
-    for (struct chunk *c = doc->chunks, *next; c; c = next) {
+    for (struct mlagen_chunk *c = doc->chunks, *next; c; c = next) {
         next = c->next;
         mlagen_free(c);
     }
@@ -69,6 +71,8 @@ void mlagen_doc_free(struct mlagen_doc *doc) {
 
 /* ---- building ------------------------------------------------------------ */
 
+/* One run over one text.  `open` is the way from the root to where the next
+ * value belongs. */
 struct builder {
     struct mlagen_doc *doc;
     struct mlagen_diags *d;
@@ -87,13 +91,13 @@ refuse(struct mlagen_diags *d, struct mlagen_where where, const char *message) {
     return MLAGEN_SPEC;
 }
 
+/* libyaml counts from 0, editors from 1. */
 static struct mlagen_where mark_where(const char *file, yaml_mark_t mark) {
     return (struct mlagen_where){file, (unsigned)mark.line + 1,
                                  (unsigned)mark.column + 1};
 }
 
-static void append_child(struct mlagen_node *parent,
-                         struct mlagen_node *child) {
+void mlagen_node_append(struct mlagen_node *parent, struct mlagen_node *child) {
     if (parent->last)
         parent->last->next = child;
     else
@@ -102,6 +106,7 @@ static void append_child(struct mlagen_node *parent,
     parent->count++;
 }
 
+/* True when the next scalar is a key of the innermost map. */
 static bool expects_key(const struct builder *b) {
     return b->depth && b->open[b->depth - 1]->kind == MLAGEN_MAP && !b->key;
 }
@@ -115,20 +120,21 @@ static enum mlagen_status add_node(struct builder *b,
         return refuse(b->d, where, "a key must be a scalar");
     if (b->doc->nodes++ == MLAGEN_YAML_NODES)
         return refuse(b->d, where, "too many values in one file");
-    struct mlagen_node *node = arena_get(b->doc, sizeof *node);
+    struct mlagen_node *node = mlagen_arena_get(b->doc, sizeof *node);
     if (!node)
         return mlagen_no_memory(b->d);
     *node = (struct mlagen_node){
         .kind = kind, .where = where, .key = b->key, .key_where = b->key_where};
     b->key = NULL;
     if (b->depth)
-        append_child(b->open[b->depth - 1], node);
+        mlagen_node_append(b->open[b->depth - 1], node);
     else
         b->root = node;
     *out = node;
     return MLAGEN_OK;
 }
 
+/* Begins a list or a map; values go into it until close_node. */
 static enum mlagen_status open_node(struct builder *b,
                                     enum mlagen_node_kind kind,
                                     struct mlagen_where where) {
@@ -144,6 +150,7 @@ static enum mlagen_status open_node(struct builder *b,
     return status;
 }
 
+/* A scalar is the next key or the next value, by where it stands. */
 static enum mlagen_status add_scalar(struct builder *b, const yaml_event_t *e,
                                      struct mlagen_where where) {
     const char *value = (const char *)e->data.scalar.value;
@@ -151,7 +158,7 @@ static enum mlagen_status add_scalar(struct builder *b, const yaml_event_t *e,
     if (expects_key(b) && strlen(value) != len)
         return refuse(b->d, where, "a key holds a NUL character");
     bool is_key = expects_key(b);
-    const char *text = arena_text(b->doc, value, len);
+    const char *text = mlagen_arena_text(b->doc, value, len);
     if (!text)
         return mlagen_no_memory(b->d);
     if (is_key) {
@@ -169,6 +176,8 @@ static enum mlagen_status add_scalar(struct builder *b, const yaml_event_t *e,
     return MLAGEN_OK;
 }
 
+/* Order by key, then by place, so that the first of two is the one written
+ * first. */
 static int by_key(const void *a, const void *b) {
     const struct mlagen_node *x = *(struct mlagen_node *const *)a;
     const struct mlagen_node *y = *(struct mlagen_node *const *)b;
@@ -204,6 +213,7 @@ static enum mlagen_status check_duplicates(struct builder *b,
     return status;
 }
 
+/* Ends the innermost list or map. */
 static enum mlagen_status close_node(struct builder *b) {
     const struct mlagen_node *node = b->open[--b->depth];
     return node->kind == MLAGEN_MAP ? check_duplicates(b, node) : MLAGEN_OK;
@@ -211,6 +221,9 @@ static enum mlagen_status close_node(struct builder *b) {
 
 /* ---- events -------------------------------------------------------------- */
 
+/* Anchors could only serve aliases, and tags would type what the schema types.
+ * Anchors could only serve aliases, and tags would type what the schema types.
+ */
 static enum mlagen_status check_properties(struct builder *b,
                                            struct mlagen_where where,
                                            const yaml_char_t *anchor,
@@ -222,6 +235,7 @@ static enum mlagen_status check_properties(struct builder *b,
     return MLAGEN_OK;
 }
 
+/* One event of the parser; those without content need no action. */
 static enum mlagen_status take_event(struct builder *b, const yaml_event_t *e) {
     struct mlagen_where where = mark_where(b->file, e->start_mark);
     enum mlagen_status status;
@@ -266,6 +280,8 @@ static struct mlagen_where offset_where(const char *file, const char *text,
     return where;
 }
 
+/* Words the parser's failure: libyaml says what it was doing and what was
+ * wrong. */
 static enum mlagen_status parser_error(struct builder *b,
                                        const yaml_parser_t *p, const char *text,
                                        size_t len) {
@@ -293,6 +309,7 @@ static enum mlagen_status parser_error(struct builder *b,
     return MLAGEN_SPEC;
 }
 
+/* Takes events until the stream ends or something is refused. */
 static enum mlagen_status run_events(struct builder *b, yaml_parser_t *parser,
                                      const char *text, size_t len) {
     for (bool more = true; more;) {
@@ -311,14 +328,13 @@ static enum mlagen_status run_events(struct builder *b, yaml_parser_t *parser,
                   "there is nothing in it");
 }
 
-/* Parses `text` into nodes of `doc`; *root is the outermost. */
-static enum mlagen_status build(struct mlagen_doc *doc, const char *text,
-                                size_t len, const char *file,
-                                struct mlagen_node **root,
-                                struct mlagen_diags *d) {
+enum mlagen_status mlagen_yaml_build(struct mlagen_doc *doc, const char *text,
+                                     size_t len, const char *file,
+                                     struct mlagen_node **root,
+                                     struct mlagen_diags *d) {
     struct builder b = {.doc = doc, .d = d};
     yaml_parser_t parser;
-    b.file = arena_text(doc, file, strlen(file));
+    b.file = mlagen_arena_text(doc, file, strlen(file));
     if (!b.file || !yaml_parser_initialize(&parser))
         return mlagen_no_memory(d);
     /* Named, so that a UTF-16 mark is an error and not another encoding; the
@@ -335,6 +351,22 @@ static enum mlagen_status build(struct mlagen_doc *doc, const char *text,
     return status;
 }
 
+/* mlagen_yaml_build(), after the escapes that only JSON has were rewritten. */
+static enum mlagen_status build_any(struct mlagen_doc *doc, const char *text,
+                                    size_t len, const char *file,
+                                    struct mlagen_diags *d) {
+    if (!mlagen_has_surrogates(text, len))
+        return mlagen_yaml_build(doc, text, len, file, &doc->root, d);
+    struct mlagen_buf joined = {0};
+    mlagen_join_surrogates(text, len, &joined);
+    enum mlagen_status status =
+        joined.failed ? mlagen_no_memory(d)
+                      : mlagen_yaml_build(doc, joined.data, joined.len, file,
+                                          &doc->root, d);
+    mlagen_buf_free(&joined);
+    return status;
+}
+
 enum mlagen_status mlagen_yaml_parse(const char *text, size_t len,
                                      const char *file, struct mlagen_doc **out,
                                      struct mlagen_diags *d) {
@@ -345,7 +377,7 @@ enum mlagen_status mlagen_yaml_parse(const char *text, size_t len,
     struct mlagen_doc *doc = mlagen_calloc(1, sizeof *doc);
     if (!doc)
         return mlagen_no_memory(d);
-    enum mlagen_status status = build(doc, text, len, file, &doc->root, d);
+    enum mlagen_status status = build_any(doc, text, len, file, d);
     if (status) {
         mlagen_doc_free(doc);
         return status;
@@ -354,6 +386,7 @@ enum mlagen_status mlagen_yaml_parse(const char *text, size_t len,
     return MLAGEN_OK;
 }
 
+/* The text is freed at once: nodes hold copies of what they need. */
 enum mlagen_status mlagen_yaml_read(const char *path, struct mlagen_doc **doc,
                                     struct mlagen_diags *d) {
     struct mlagen_buf text = {0};
@@ -366,210 +399,4 @@ enum mlagen_status mlagen_yaml_read(const char *path, struct mlagen_doc **doc,
                               strcmp(path, "-") ? path : "<stdin>", doc, d);
     mlagen_buf_free(&text);
     return status;
-}
-
-/* ---- looking ------------------------------------------------------------- */
-
-const struct mlagen_node *mlagen_doc_root(const struct mlagen_doc *doc) {
-    return doc->root;
-}
-
-static struct mlagen_node *find_child(const struct mlagen_node *map,
-                                      const char *key, size_t len) {
-    if (map->kind != MLAGEN_MAP)
-        return NULL;
-    for (struct mlagen_node *c = map->first; c; c = c->next)
-        if (strlen(c->key) == len && !memcmp(c->key, key, len))
-            return c;
-    return NULL;
-}
-
-const struct mlagen_node *mlagen_node_get(const struct mlagen_node *map,
-                                          const char *key) {
-    return find_child(map, key, strlen(key));
-}
-
-static const struct mlagen_node *list_item(const struct mlagen_node *list,
-                                           json_int_t index) {
-    if (list->kind != MLAGEN_LIST)
-        return NULL;
-    const struct mlagen_node *c = list->first;
-    while (c && --index > 0)
-        c = c->next;
-    return c;
-}
-
-struct mlagen_where mlagen_doc_where(const struct mlagen_doc *doc,
-                                     const json_t *path) {
-    const struct mlagen_node *node = doc->root;
-    for (size_t i = 0; i < json_array_size(path); i++) {
-        const json_t *step = json_array_get(path, i);
-        const struct mlagen_node *next =
-            json_is_string(step)
-                ? mlagen_node_get(node, json_string_value(step))
-                : list_item(node, json_integer_value(step));
-        if (!next)
-            break;
-        node = next;
-    }
-    return node->where;
-}
-
-/* ---- -D key.path=value --------------------------------------------------- */
-
-/* Finds or makes the child of `map` called key[0, len). */
-static struct mlagen_node *make_child(struct mlagen_doc *doc,
-                                      struct mlagen_node *map, const char *key,
-                                      size_t len, struct mlagen_where where) {
-    struct mlagen_node *child = find_child(map, key, len);
-    if (child)
-        return child;
-    child = arena_get(doc, sizeof *child);
-    const char *name = arena_text(doc, key, len);
-    if (!child || !name)
-        return NULL;
-    *child = (struct mlagen_node){
-        .kind = MLAGEN_MAP, .where = where, .key = name, .key_where = where};
-    append_child(map, child);
-    return child;
-}
-
-/* Puts the value's content in place of the node's, which keeps its key. */
-static void replace(struct mlagen_node *node, const struct mlagen_node *value) {
-    struct mlagen_node old = *node;
-    *node = *value;
-    node->key = old.key;
-    node->key_where = old.key_where;
-    node->next = old.next;
-}
-
-/* Walks path[0, len), making maps; *out is the node at its end. */
-static enum mlagen_status walk(struct mlagen_doc *doc, const char *path,
-                               size_t len, struct mlagen_where where,
-                               struct mlagen_node **out,
-                               struct mlagen_diags *d) {
-    struct mlagen_node *node = doc->root;
-    for (const char *p = path, *end = path + len; p <= end;) {
-        const char *dot = memchr(p, '.', (size_t)(end - p));
-        size_t size = (size_t)((dot ? dot : end) - p);
-        if (node->kind != MLAGEN_MAP) {
-            mlagen_diag(d, MLAGEN_ERROR, where, "'%.*s' is not a map",
-                        p > path ? (int)(p - path) - 1 : 0, path);
-            return MLAGEN_SPEC;
-        }
-        node = make_child(doc, node, p, size, where);
-        if (!node)
-            return mlagen_no_memory(d);
-        p += size + 1;
-    }
-    *out = node;
-    return MLAGEN_OK;
-}
-
-static bool well_formed(const char *setting, const char *equals) {
-    if (!equals || equals == setting || equals[-1] == '.' || *setting == '.')
-        return false;
-    const char *twice = strstr(setting, "..");
-    return !twice || twice > equals;
-}
-
-enum mlagen_status mlagen_doc_set(struct mlagen_doc *doc, const char *setting,
-                                  struct mlagen_diags *d) {
-    const char *equals = strchr(setting, '=');
-    if (!well_formed(setting, equals)) {
-        mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){0},
-                    "-D %s: expected key.path=value", setting);
-        return MLAGEN_USAGE;
-    }
-    size_t len = (size_t)(equals - setting);
-    struct mlagen_buf name = {0};
-    mlagen_buf_printf(&name, "<-D %.*s>", (int)len, setting);
-    const char *file =
-        name.failed ? NULL : arena_text(doc, name.data, name.len);
-    mlagen_buf_free(&name);
-    if (!file)
-        return mlagen_no_memory(d);
-    struct mlagen_where where = {file, 1, 1};
-    struct mlagen_node *value = NULL, *node = NULL;
-    enum mlagen_status status =
-        build(doc, equals + 1, strlen(equals + 1), file, &value, d);
-    if (!status)
-        status = walk(doc, setting, len, where, &node, d);
-    if (!status)
-        replace(node, value);
-    return status;
-}
-
-/* ---- JSON's typing ------------------------------------------------------- */
-
-static enum mlagen_status to_json(const struct mlagen_node *node, json_t **out,
-                                  struct mlagen_diags *d);
-
-/* Types a plain scalar; *out stays NULL only without memory. */
-static enum mlagen_status plain_json(const struct mlagen_node *node,
-                                     json_t **out, struct mlagen_diags *d) {
-    static const char *const words[] = {"true", "false", "null"};
-    json_t *const values[] = {json_true(), json_false(), json_null()};
-    int64_t integer;
-    double real;
-    for (size_t i = 0; i < 3; i++)
-        if (!strcmp(node->text, words[i]) && strlen(words[i]) == node->len) {
-            *out = values[i];
-            return MLAGEN_OK;
-        }
-    if (mlagen_scan_int(node->text, node->len, &integer) == MLAGEN_SCAN_OK) {
-        *out = json_integer(integer);
-        return MLAGEN_OK;
-    }
-    enum mlagen_scan scan = mlagen_scan_float(node->text, node->len, &real);
-    if (scan == MLAGEN_SCAN_OK) {
-        *out = json_real(real);
-        return MLAGEN_OK;
-    }
-    mlagen_diag(d, MLAGEN_ERROR, node->where, "%s%s%s",
-                scan == MLAGEN_SCAN_RANGE ? "number out of range: " : "'",
-                node->text,
-                scan == MLAGEN_SCAN_RANGE ? "" : "' is not a JSON value");
-    return MLAGEN_SPEC;
-}
-
-/* Adds the children of a list or a map to *out, which the caller releases. */
-static enum mlagen_status children_json(const struct mlagen_node *node,
-                                        json_t *out, struct mlagen_diags *d) {
-    for (const struct mlagen_node *c = node->first; c; c = c->next) {
-        json_t *value;
-        enum mlagen_status status = to_json(c, &value, d);
-        if (status)
-            return status;
-        if (c->key ? json_object_set_new(out, c->key, value)
-                   : json_array_append_new(out, value))
-            return mlagen_no_memory(d);
-    }
-    return MLAGEN_OK;
-}
-
-static enum mlagen_status to_json(const struct mlagen_node *node, json_t **out,
-                                  struct mlagen_diags *d) {
-    enum mlagen_status status = MLAGEN_OK;
-    *out = NULL;
-    if (node->kind == MLAGEN_SCALAR && node->plain)
-        status = plain_json(node, out, d);
-    else if (node->kind == MLAGEN_SCALAR)
-        *out = json_stringn(node->text, node->len);
-    else
-        *out = node->kind == MLAGEN_LIST ? json_array() : json_object();
-    if (!status && !*out)
-        return mlagen_no_memory(d);
-    if (!status)
-        status = children_json(node, *out, d);
-    if (status) {
-        json_decref(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
-enum mlagen_status mlagen_doc_json(const struct mlagen_doc *doc, json_t **out,
-                                   struct mlagen_diags *d) {
-    return to_json(doc->root, out, d);
 }

@@ -4,8 +4,9 @@
  *
  * libyaml parses; this module builds a tree whose scalars are still text.
  * Nothing is guessed here: whether `10.0`, `no` or `1e4` is a number, a word
- * or a mistake is decided later, by the schema (schema.h) or, for a config.json,
- * by JSON's own grammar (mlagen_doc_json).  JSON is read by the same reader.
+ * or a mistake is decided later, by the schema (schema.h) or, for a
+ * config.json, by JSON's own grammar (mlagen_doc_json).  JSON is read by the
+ * same reader.
  *
  * Refused, with a place: duplicate keys, anchors and aliases, tags, several
  * documents, keys that are no scalars, nesting beyond MLAGEN_YAML_DEPTH,
@@ -61,7 +62,7 @@ const struct mlagen_node *mlagen_node_get(const struct mlagen_node *map,
                                           const char *key);
 
 /* Applies one `-D key.path=value`: the value is YAML text (`8`, `[1, 8]`,
- * `{type: yarn}`), missing maps on the way are made, and everything the value
+ * `{a: 1}`), missing maps on the way are made, and everything the value
  * brings stands at "<-D key.path>".
  * @return MLAGEN_USAGE when `setting` is malformed, MLAGEN_SPEC when the path
  *         runs through something that is no map. */

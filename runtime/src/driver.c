@@ -34,6 +34,7 @@ static const char *fill(struct mla__driver *d)
     return NULL;
 }
 
+/* A driver has threads of its own, so it is never unloaded. */
 mla_status mla__driver_open(mla_context *ctx)
 {
     struct mla__driver *d = &ctx->driver;
@@ -42,7 +43,7 @@ mla_status mla__driver_open(mla_context *ctx)
 
     if (d->handle)
         return MLA_OK;
-    d->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    d->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!d->handle)
         return mla__fail(ctx, MLA_NO_DRIVER, "CUDA driver: %s", dlerror());
     d->path = mla__strdup(ctx, name);

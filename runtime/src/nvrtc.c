@@ -31,11 +31,13 @@ static const char *const system_globs[] = {
 static const char *const bare_names[] = {"libnvrtc.so.13", "libnvrtc.so.12",
                                          "libnvrtc.so", NULL};
 
-/* Opens the library and its table; NULL on success, else what is wrong. */
+/* Opens the library and its table; NULL on success, else what is wrong.
+ * NVRTC stays in the process once opened: each unloading leaks what its own
+ * C++ runtime holds. */
 static const char *open_library(mla_context *ctx, const char *path)
 {
     struct mla__nvrtc *n = &ctx->nvrtc;
-    n->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    n->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!n->handle)
         return dlerror();
 #define MLA__LOOK_UP(type, member, symbol, params)                           \
@@ -143,7 +145,7 @@ static void preload_builtins(mla_context *ctx)
         return;
     snprintf(path, sizeof(path), "%s/libnvrtc-builtins.so.%d.%d",
              dirname(real), n->major, n->minor);
-    n->builtins = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    n->builtins = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
     if (!n->builtins)
         mla__log(ctx, MLA_LOG_WARNING, "NVRTC %d.%d: %s", n->major, n->minor,
                  dlerror());

@@ -1,11 +1,12 @@
 @ -- SPDX-License-Identifier: Apache-2.0
-@ -- The rotary columns of q, shared by all CTAs of a head.  A thread owns one chunk of a row:
-@ -- 16 bytes, with NeoX pairing 16 bytes of either half.  A position is fetched one pass ahead,
+@ -- The rotary columns of q, shared by all CTAs of a head.  A thread owns one chunk of a row,
+@ -- four pairs: 16 bytes, with NeoX pairing 8 bytes of either half (frag/rope.tpl).  A position is fetched one pass ahead,
 @ -- so that a pass waits once, not twice.
 @ -- Inputs: map (plan/absorb_q.lua: style, lanes per token, chunks per row, tokens per CTA and
 @ -- pass), dims, threads of the CTA.
 @ local rotates, neox = map.style ~= "none", map.style == "neox"
-@ local half = dims.rope -- bytes from a value to its NeoX partner
+@ local bytes = neox and 8 or 16 -- from chunk to chunk of a row
+@ local load, store = neox and "load_pairs" or "load16", neox and "store_pairs" or "store16"
 @ local sines = 2 * dims.rope -- bytes from cos to sin in a row of the table
 // ${rotates and "RoPE" or "Copy"} of the rotary columns, ${map.tokens} tokens per CTA and pass, while W is on its way.
 {
@@ -33,26 +34,16 @@
         for (mla_u32 chunk = part; chunk < ${map.chunks}u; chunk += ${map.lanes}u) {
 @     pad = "            "
 @ end
-${pad}const char *from = rope + token * a.q_rope_token_stride + 16u * ${chunk};
-${pad}char *to = out + token * a.q_token_stride + 16u * ${chunk};
+${pad}const char *from = rope + token * a.q_rope_token_stride + ${bytes}u * ${chunk};
+${pad}char *to = out + token * a.q_token_stride + ${bytes}u * ${chunk};
 @ if rotates then
-${pad}const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + ${neox and 32 or 16}u * ${chunk};
+${pad}const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + 16u * ${chunk};
 @ end
-@ if neox then
-${pad}mla_v4 x = load16(from);
-${pad}mla_v4 y = load16(from + ${half});
-${pad}const mla_v4 cos_a = load16(angles);
-${pad}const mla_v4 cos_b = load16(angles + 16);
-${pad}const mla_v4 sin_a = load16(angles + ${sines});
-${pad}const mla_v4 sin_b = load16(angles + ${sines + 16});
-${pad}rotate16(x, y, cos_a, cos_b, sin_a, sin_b);
-${pad}store16(to, x);
-${pad}store16(to + ${half}, y);
-@ elseif rotates then
-${pad}const mla_v4 pairs = load16(from);
+@ if rotates then
+${pad}const mla_v4 pairs = ${load}(from);
 ${pad}const mla_v4 cosines = load16(angles);
 ${pad}const mla_v4 sines = load16(angles + ${sines});
-${pad}store16(to, rotate8(pairs, cosines, sines));
+${pad}${store}(to, rotate8(pairs, cosines, sines));
 @ else
 ${pad}store16(to, load16(from));
 @ end

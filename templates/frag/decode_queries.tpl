@@ -57,13 +57,13 @@ copies_commit();
 @ end
 copies_wait<${early}>();
 __syncthreads();
-const mla_u32 q_from = base + ${first_q}u
-                       + (16u * wm + 8u * (((lane >> 3) & 1u) ^ wk) + (lane & 7u)) * ${t.row_stride}u
-                       + 32u * wk + 16u * (lane >> 4);
+const mla_u32 q_from = base + STAGES + ${first_q}u
+                       + (16u * me.wm + 8u * (((me.lane >> 3) & 1u) ^ me.wk) + (me.lane & 7u)) * ${t.row_stride}u
+                       + 32u * me.wk + 16u * (me.lane >> 4);
 @ for j = 0, t.k_steps - 1 do
 @     if t.k_tail == 1 and j == t.k_steps - 1 then
 mla_v4 q${j} = {0, 0, 0, 0};
-if (wk == 0u)
+if (me.wk == 0u)
     q${j} = matrices<${64 * j}>(q_from);
 @     else
 const mla_v4 q${j} = matrices<${64 * j}>(q_from);

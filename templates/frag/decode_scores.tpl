@@ -22,7 +22,7 @@ float4 s${n}${alone(0) and " = make_float4(0.0f, 0.0f, 0.0f, 0.0f)" or ""};
 }
 @         else
 @             for step = j, math.min(j + 1, last) do
-${alone(step) and "if (wk == 0u) " or ""}{
+${alone(step) and "if (me.wk == 0u) " or ""}{
     const uint2 k = two_matrices<${64 * step}>(k_tile);
     ${step == 0 and "mma_new(s0, q0, k.x, k.y)" or string.format("mma(s0, q%d.x, q%d.y, q%d.z, q%d.w, k.x, k.y)", step, step, step, step)};
 }
@@ -31,7 +31,7 @@ ${alone(step) and "if (wk == 0u) " or ""}{
 @     end
 @ else
 @     for j = 0, last do
-${alone(j) and "if (wk == 0u) " or ""}{
+${alone(j) and "if (me.wk == 0u) " or ""}{
 @         for n = 0, n_tiles - 1, 2 do
     const mla_v4 k${n} = matrices<${8 * n * t.row_stride + 64 * j}>(k_tile);
 @         end
@@ -50,9 +50,10 @@ ${alone(j) and "if (wk == 0u) " or ""}{
 @ end
 
 // The other warp's rows go there; ours come back and complete the sums.
+const mla_u32 partial_to = base + ((partial_from - base) ^ ${256 * n_tiles}u);
 @ if n_tiles == 1 then
 put2(partial_to, s0.z, s0.w);
-pair_barrier(warp / 2u);
+pair_barrier(me.warp / 2u);
 {
     const float2 other = get2(partial_from);
     s0.x += other.x;
@@ -62,7 +63,7 @@ pair_barrier(warp / 2u);
 @     for n = 0, n_tiles - 1, 2 do
 put4<${256 * n}>(partial_to, s${n}.z, s${n}.w, s${n + 1}.z, s${n + 1}.w);
 @     end
-pair_barrier(warp / 2u);
+pair_barrier(me.warp / 2u);
 @     for n = 0, n_tiles - 1, 2 do
 {
     const float4 other = get4<${256 * n}>(partial_from);

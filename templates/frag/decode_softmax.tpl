@@ -1,8 +1,8 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- P = exp(S - reference) against the reference as it stands; a vote decides whether the tile is
-@ -- redone with a new one.  Input: t.
+@ -- redone with a new one.  Inputs: t, H, item_field (name to index).
 @ local n_tiles = t.score_tiles
-@ local first_column = t.wn > 1 and 8 * n_tiles .. " * (mla_i32)wn + " or ""
+@ local first_column = t.wn > 1 and 8 * n_tiles .. " * (mla_i32)me.wn + " or ""
 @ -- Text of P = exp(S - reference) to registers, shared memory and the sums.
 @ local function weights()
 @     local out = {}
@@ -19,9 +19,14 @@
 @     return table.concat(out, "\n")
 @ end
 // Keys that this row does not see, in tiles where some row does not see all.
-if (key + ${t.n} > unmasked || key + ${t.n} > end_key) {
+if (key + ${t.n} > unmasked) {
+    const lane_role me = role();
+    const mla_i32 *entry = a.items + (mla_i64)(mla_i32)pinned(item) * 8;
+    const mla_i32 row = entry[${item_field.row_tile}] * ${t.m} + (mla_i32)me.row;
+    const mla_i32 token = row / ${H} < a.q_len ? row / ${H} : a.q_len - 1;
+    const mla_i32 own_end = entry[${item_field.seq_len}] - a.q_len + 1 + token;
     const mla_i32 last = own_end < end_key ? own_end : end_key;
-    const mla_i32 column = key + ${first_column}2 * (mla_i32)quad;
+    const mla_i32 column = key + ${first_column}2 * (mla_i32)me.quad;
 @ for n = 0, n_tiles - 1 do
     if (column + ${8 * n} >= last)
         s${n}.x = __uint_as_float(0xff800000u);
@@ -41,18 +46,20 @@ ${weights()}
 }
 const bool outgrown = tile_sum > 256.0f;
 if (barrier_any(outgrown)) {
+    const lane_role me = role();
+    const mla_u32 factor_at = base + FACTOR;
     float top = fmaxf(s0.x, s0.y);
 @ for n = 1, n_tiles - 1 do
     top = fmaxf(top, fmaxf(s${n}.x, s${n}.y));
 @ end
     top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
     top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-    bool again = (__ballot_sync(0xffffffffu, outgrown) >> (4u * g) & 15u) != 0u;
+    bool again = (__ballot_sync(0xffffffffu, outgrown) >> (4u * me.g) & 15u) != 0u;
 @ if t.wn > 1 then
-    const mla_u32 parts = base + PARTS + 4u * own_row;
-    if (quad == 0u) {
-        put1<0>(parts + wn * ${4 * t.m}u, top);
-        put1<${4 * t.m * t.wn}>(parts + wn * ${4 * t.m}u, again ? 1.0f : 0.0f);
+    const mla_u32 parts = base + PARTS + 4u * me.row;
+    if (me.quad == 0u) {
+        put1<0>(parts + me.wn * ${4 * t.m}u, top);
+        put1<${4 * t.m * t.wn}>(parts + me.wn * ${4 * t.m}u, again ? 1.0f : 0.0f);
     }
     __syncthreads();
 @     for i = 0, t.wn - 1 do
@@ -73,13 +80,13 @@ if (barrier_any(outgrown)) {
 @ end
     tile_sum = 0.0f;
 ${weights()}
-    if (quad == 0u${t.wn > 1 and " && wn == 0u" or ""})
-        put1<0>(factor_at + 4u * own_row, shrink);
+    if (me.quad == 0u${t.wn > 1 and " && me.wn == 0u" or ""})
+        put1<0>(factor_at + 4u * me.row, shrink);
     __syncthreads();
 @ for i = 0, t.m // 16 - 1 do
     {
-        const float upper = get1<${64 * i}>(factor_at + 4u * g);
-        const float lower = get1<${64 * i + 32}>(factor_at + 4u * g);
+        const float upper = get1<${64 * i}>(factor_at + 4u * me.g);
+        const float lower = get1<${64 * i + 32}>(factor_at + 4u * me.g);
 @     for c = 0, 2 * t.column_steps - 1 do
         o${i}_${c}.x *= upper;
         o${i}_${c}.y *= upper;

@@ -9,7 +9,7 @@ const mla_u32 v_tile = v_from + stage;
 @     end
 @     for c = 0, t.column_steps - 1 do
 @         local some = c == t.column_steps - 1 and t.column_tail > 0
-    ${some and string.format("if (warp < %du) ", t.column_tail) or ""}{
+    ${some and string.format("if (me.warp < %du) ", t.column_tail) or ""}{
         const mla_v4 v = matrices_transposed<${k * 16 * t.row_stride + 32 * t.warps * c}>(v_tile);
 @         for i = 0, t.m // 16 - 1 do
         mma(o${i}_${2 * c}, p${i}.x, p${i}.y, p${i}.z, p${i}.w, v.x, v.y);

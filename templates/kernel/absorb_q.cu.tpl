@@ -8,6 +8,7 @@
 @ assert(tile.layout == "kn" and tile.k == dims.nope and tile.n == dims.latent)
 @ assert((tile.rope == null) == (dims.rope == 0))
 @ local rotates = dims.rope > 0 and tile.rope.style ~= "none"
+@ local vectors = stationary.vectors(tile, dims.rope > 0 and tile.rope.style or nil)
 @ local purpose = "absorb_q: queries of the latent path.  Row [t][h] of q = "
 @     .. (dims.rope == 0 and "q_nope[t][h] * W_UK[h]"
 @         or rotates and "[q_nope[t][h] * W_UK[h] | RoPE(q_rope[t][h])]"
@@ -19,7 +20,7 @@ ${emit.open(plan)}
 
 ${include("frag/types.tpl")}
 
-${include("frag/memory.tpl", {want = stationary.vectors(tile, dims.rope > 0)})}
+${include("frag/memory.tpl", {want = vectors})}
 
 ${ldg.text(stationary.accesses(tile))}
 
@@ -34,7 +35,7 @@ ${mma.add_text()}
 @ end
 @ if rotates then
 
-${include("frag/rope.tpl", {style = tile.rope.style, dtype = plan.dtype})}
+${include("frag/rope.tpl", {style = tile.rope.style, width = dims.rope})}
 @ end
 
 ${args.kernel_struct(plan.args)}

@@ -17,7 +17,7 @@ ${emit.open(plan)}
 
 ${include("frag/types.tpl")}
 
-${include("frag/memory.tpl", {want = stationary.vectors(tile, false)})}
+${include("frag/memory.tpl", {want = stationary.vectors(tile)})}
 
 ${ldg.text(stationary.accesses(tile))}
 

@@ -6,6 +6,11 @@
 @ local style = spec.rope.style
 @ local rotates = d.rope > 0 and style ~= "none"
 @ local neox = rotates and style == "neox"
+@ -- How a lane's four pairs lie in a row: one vector, or 8 bytes of either half.
+@ local rope_bytes = neox and 8 or 16
+@ local rope_column = neox and "lane * 8" or "column"
+@ local load_rope = neox and "load_pairs" or "load_stream16"
+@ local store_rope = neox and "store_pairs" or "store16"
 @ assert(32 % t.lanes == 0 and t.tokens_per_cta * t.lanes == emit.threads(plan))
 @ assert(t.weight_vectors <= emit.threads(plan), "kv_append: one weight vector per thread")
 @
@@ -31,7 +36,7 @@ ${include("frag/memory.tpl", {want = {load = true, load_stream = true, store = t
 ${include("frag/convert.tpl", {dtype = plan.dtype, want = {unpack = true, pack = true}})}
 
 @ if rotates then
-${include("frag/rope.tpl", {style = style})}
+${include("frag/rope.tpl", {style = style, width = d.rope})}
 
 @ end
 // Adds the squares of eight values.
@@ -82,9 +87,6 @@ ${emit.signature(plan)}
 @ end
 @ for j = 0, (d.rope > 0 and t.rope_chunks or 0) - 1 do
     mla_v4 rope${j} = {0, 0, 0, 0};
-@     if neox then
-    mla_v4 other${j} = {0, 0, 0, 0};
-@     end
 @ end
     if (token < (mla_u32)a.tokens) {
         slot = a.slots[token];
@@ -102,19 +104,14 @@ ${emit.signature(plan)}
 @     end
 @ end
 @ if d.rope > 0 then
-        const char *rope = (const char *)a.k_rope + (mla_i64)token * a.k_rope_stride + column;
+        const char *rope = (const char *)a.k_rope + (mla_i64)token * a.k_rope_stride + ${rope_column};
 @     for j = 0, t.rope_chunks - 1 do
-@         local from = j * t.lanes * 16
-@         local brace = rope_guard(j) ~= ""
-@         if brace then
-        if (${rope_guard(j)}) {
-@         end
-        ${brace and "    " or ""}rope${j} = load_stream16(${emit.at("rope", 0, "", from)});
-@         if neox then
-        ${brace and "    " or ""}other${j} = load_stream16(${emit.at("rope", 0, "", d.rope + from)});
-@         end
-@         if brace then
-        }
+@         local from = emit.at("rope", 0, "", j * t.lanes * rope_bytes)
+@         if rope_guard(j) ~= "" then
+        if (${rope_guard(j)})
+            rope${j} = ${load_rope}(${from});
+@         else
+        rope${j} = ${load_rope}(${from});
 @         end
 @     end
 @ end
@@ -122,28 +119,23 @@ ${emit.signature(plan)}
 @ if rotates then
 
     // The angles of the position; a skipped token's position may be anything.
-@     local parts = neox and {"cos_a", "cos_b", "sin_a", "sin_b"} or {"cos", "sin"}
-@     local step = neox and 32 or 16
 @     for j = 0, t.rope_chunks - 1 do
-@         for _, part in ipairs(parts) do
-    mla_v4 ${part}${j} = {0, 0, 0, 0};
-@         end
+    mla_v4 cos${j} = {0, 0, 0, 0};
+    mla_v4 sin${j} = {0, 0, 0, 0};
 @     end
     if (slot >= 0) {
-        const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + lane * ${step};
+        const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + column;
 @     for j = 0, t.rope_chunks - 1 do
-@         local test = rope_guard(j)
-@         if test ~= "" then
-        if (${test}) {
-@         end
-@         for i, part in ipairs(parts) do
-@             local half = (i > #parts // 2) and d.rope * 2 or 0
-@             local within = neox and (i - 1) % 2 * 16 or 0
-@             local from = emit.at("angles", 0, "", half + j * t.lanes * step + within)
-        ${test ~= "" and "    " or ""}${part}${j} = load16(${from});
-@         end
-@         if test ~= "" then
+@         local cosines = emit.at("angles", 0, "", j * t.lanes * 16)
+@         local sines = emit.at("angles", 0, "", d.rope * 2 + j * t.lanes * 16)
+@         if rope_guard(j) ~= "" then
+        if (${rope_guard(j)}) {
+            cos${j} = load16(${cosines});
+            sin${j} = load16(${sines});
         }
+@         else
+        cos${j} = load16(${cosines});
+        sin${j} = load16(${sines});
 @         end
 @     end
     }
@@ -195,24 +187,18 @@ ${emit.signature(plan)}
     store16(${to}, latent${j});
 @     end
 @ end
+@ if neox then
+    out -= column - ${rope_column};
+@ end
 @ for j = 0, (d.rope > 0 and t.rope_chunks or 0) - 1 do
-@     local test = rope_guard(j)
-@     local pad = test ~= "" and "    " or ""
-@     local to = d.latent * 2 + j * t.lanes * 16
-@     if test ~= "" then
-    if (${test}) {
-@     end
-@     if neox then
-    ${pad}rotate16(rope${j}, other${j}, cos_a${j}, cos_b${j}, sin_a${j}, sin_b${j});
-    ${pad}store16(out + ${to}, rope${j});
-    ${pad}store16(out + ${to + d.rope}, other${j});
-@     elseif rotates then
-    ${pad}store16(out + ${to}, rotate8(rope${j}, cos${j}, sin${j}));
+@     local to = emit.at("out", 0, "", d.latent * 2 + j * t.lanes * rope_bytes)
+@     local value = rotates and "rotate8(rope" .. j .. ", cos" .. j .. ", sin" .. j .. ")"
+@         or "rope" .. j
+@     if rope_guard(j) ~= "" then
+    if (${rope_guard(j)})
+        ${store_rope}(${to}, ${value});
 @     else
-    ${pad}store16(out + ${to}, rope${j});
-@     end
-@     if test ~= "" then
-    }
+    ${store_rope}(${to}, ${value});
 @     end
 @ end
 }

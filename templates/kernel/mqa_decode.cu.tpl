@@ -33,8 +33,9 @@ ${include("frag/decode_refuse.tpl", {t = t, d = d, H = H, struct = plan.args.str
 
 // Where things are in shared memory, in bytes.
 enum {
-    STAGE = ${t.stage_bytes}, // ${t.n} key rows of ${t.row_stride}
-    PARTIALS = ${t.smem.partials}, // of S, ${t.score_tiles * 256} per warp, in fragment order
+    PARTIALS = 0, // of S, ${t.score_tiles * 256} per warp, in fragment order
+    STAGES = ${t.smem.stages}, // ${t.stages} of ${t.n} key rows of ${t.row_stride}
+    STAGE = ${t.stage_bytes},
     WEIGHTS = ${t.smem.p}, // P, ${t.m} rows of ${t.p_stride}
     FACTOR = ${t.smem.row_factor}, // per row: of O in a redone tile, of O at the end
 @ if t.wn > 1 then
@@ -42,44 +43,54 @@ enum {
 @ end
 };
 
+// What a lane does.  Rare branches ask again instead of keeping it: the main loop is short of
+// registers.
+struct lane_role {
+    mla_u32 warp, lane, g, quad; // lane = 4 g + quad
+    mla_u32 wk, wn, wm; // the warp's part of dims, keys and rows of S
+    mla_u32 row; // of S, that this lane's quad finishes
+};
+static __device__ __forceinline__ lane_role role()
+{
+    mla_u32 tid;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(tid));
+    lane_role r;
+    r.warp = tid >> 5;
+    r.lane = tid & 31u;
+    r.g = r.lane >> 2;
+    r.quad = r.lane & 3u;
+    r.wk = r.warp % 2u;
+    r.wn = ${t.wn == 1 and "0u" or emit.mod("r.warp / 2u", t.wn)};
+    r.wm = ${t.wm == 1 and "0u" or "r.warp / " .. 2 * t.wn .. "u"};
+    r.row = 16u * r.wm + 8u * r.wk + r.g;
+    return r;
+}
+
 ${emit.signature(plan)}
 {
     extern __shared__ __align__(1024) char shared[];
-    const mla_u32 tid = threadIdx.x;
-    const mla_u32 lane = tid & 31u;
-    const mla_u32 warp = tid >> 5;
     const mla_u32 base = (mla_u32)__cvta_generic_to_shared(shared);
+    const lane_role me = role();
 
-    // Roles: dims wk, keys wn, rows wm of S; the row of S that this lane's quad finishes.
-    const mla_u32 wk = warp % 2u;
-@ if t.wn > 1 then
-    const mla_u32 wn = ${emit.mod("warp / 2u", t.wn)};
-@ end
-    const mla_u32 wm = ${t.wm == 1 and "0u" or "warp / " .. 2 * t.wn .. "u"};
-    const mla_u32 g = lane >> 2;
-    const mla_u32 quad = lane & 3u;
-    const mla_u32 own_row = 16u * wm + 8u * wk + g;
-
-    // Addresses that stay: the loader's row and chunk, fragments of K, V and P.
-    const mla_u32 load_row = tid >> 3;
-    const mla_u32 load_chunk = tid & 7u;
-    const mla_u32 load_to = pinned(base + load_row * ${t.row_stride}u + load_chunk * 16u);
+    // Addresses that stay: the loader's row and chunk, fragments of K, V and P, partial sums.
+    const mla_u32 load_row = threadIdx.x >> 3;
+    const mla_u32 load_chunk = threadIdx.x & 7u;
+    const mla_u32 load_to = pinned(base + STAGES + load_row * ${t.row_stride}u + load_chunk * 16u);
 @ if t.score_tiles > 1 then
-    const mla_u32 k_from = pinned(base + (${t.wn > 1 and 8 * t.score_tiles .. "u * wn + " or ""}8u * (lane >> 4) + (lane & 7u)) * ${t.row_stride}u
-                                  + 32u * wk + 16u * ((lane >> 3) & 1u));
+    const mla_u32 k_from =
+        pinned(base + STAGES + (${t.wn > 1 and 8 * t.score_tiles .. "u * me.wn + " or ""}8u * (me.lane >> 4) + (me.lane & 7u)) * ${t.row_stride}u
+               + 32u * me.wk + 16u * ((me.lane >> 3) & 1u));
 @ else
-    const mla_u32 k_from = pinned(base + (8u * wn + (lane & 7u)) * ${t.row_stride}u + 32u * wk
-                                  + 64u * (lane >> 4) + 16u * ((lane >> 3) & 1u));
+    const mla_u32 k_from =
+        pinned(base + STAGES + (8u * me.wn + (me.lane & 7u)) * ${t.row_stride}u + 32u * me.wk
+               + 64u * (me.lane >> 4) + 16u * ((me.lane >> 3) & 1u));
 @ end
-    const mla_u32 v_from = pinned(base + (lane & 15u) * ${t.row_stride}u + 32u * warp + 16u * (lane >> 4));
-    const mla_u32 p_from = pinned(base + WEIGHTS + (lane & 15u) * ${t.p_stride}u + 16u * (lane >> 4));
-    const mla_u32 p_to = pinned(base + WEIGHTS + own_row * ${t.p_stride}u
-                                + ${t.wn > 1 and 16 * t.score_tiles .. "u * wn + " or ""}4u * quad);
-    const mla_u32 partial_to = pinned(base + PARTIALS + (warp ^ 1u) * ${t.score_tiles * 256}u + ${t.score_tiles > 1 and 16 or 8}u * lane);
-    const mla_u32 partial_from = pinned(base + PARTIALS + warp * ${t.score_tiles * 256}u + ${t.score_tiles > 1 and 16 or 8}u * lane);
-    const mla_u32 factor_at = base + FACTOR;
+    const mla_u32 v_from = pinned(base + STAGES + (me.lane & 15u) * ${t.row_stride}u + 32u * me.warp
+                                  + 16u * (me.lane >> 4));
+    const mla_u32 p_from = pinned(base + WEIGHTS + (me.lane & 15u) * ${t.p_stride}u + 16u * (me.lane >> 4));
+    const mla_u32 p_to = pinned(base + WEIGHTS + me.row * ${t.p_stride}u + ${t.wn > 1 and 16 * t.score_tiles .. "u * me.wn + " or ""}4u * me.quad);
+    const mla_u32 partial_from = pinned(base + PARTIALS + me.warp * ${t.score_tiles * 256}u + ${t.score_tiles > 1 and 16 or 8}u * me.lane);
     const float scale = a.softmax_scale * ${f32(1.4426950408889634)}; // exp(x) = 2^(x log2 e)
-    const mla_i32 item_end = a.item_begin[blockIdx.x + 1];
 
     // A work list that did not fit is answered with NaN everywhere, unit by unit.
     if (a.header[${work.index(work.HEADER, "status")}] & ${capacity}) {
@@ -90,7 +101,7 @@ ${emit.signature(plan)}
     }
 
 #pragma unroll 1
-    for (mla_i32 item = a.item_begin[blockIdx.x]; item < item_end; ++item) {
+    for (mla_i32 item = a.item_begin[blockIdx.x]; item < a.item_begin[blockIdx.x + 1]; ++item) {
         ${include("frag/decode_item.tpl", {t = t, H = H, item = fields, refused = work.REFUSED})}
 
         ${include("frag/decode_queries.tpl", loads)}
@@ -114,13 +125,15 @@ ${emit.signature(plan)}
 
             ${include("frag/decode_scores.tpl", {t = t})}
 
-            ${include("frag/decode_softmax.tpl", {t = t, H = H})}
+            ${include("frag/decode_softmax.tpl", {t = t, H = H, item_field = fields})}
 
             ${include("frag/decode_values.tpl", {t = t})}
             stage = stage == ${(t.stages - 1) * t.stage_bytes}u ? 0u : stage + STAGE;
         }
 
-        ${include("frag/decode_output.tpl", {t = t, d = d, H = H, lse = spec.lse, slot = fields.slot})}
+        {
+            ${include("frag/decode_output.tpl", {t = t, d = d, H = H, lse = spec.lse, slot = fields.slot, row_tile = fields.row_tile, request = fields.request})}
+        }
     }
 }
 

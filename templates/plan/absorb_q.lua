@@ -78,9 +78,6 @@ local function rope_map(spec, tile)
         return null
     end
     local chunks = spec.qk_rope_head_dim // base.VECTOR
-    if spec.rope.style == "neox" then
-        chunks = chunks // 2
-    end
     local lanes = math.min(chunks, tile.threads)
     return { style = spec.rope.style, chunks = chunks, lanes = lanes, tokens = tile.threads // lanes }
 end

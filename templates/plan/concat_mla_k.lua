@@ -99,6 +99,7 @@ local function costs(spec, heads, t)
         cost.plural(t.tokens_per_cta, "token"))
     c.add("lanes", "%d per head of nope, %d per copy of rope", t.lanes, t.rope_lanes)
     c.add("smem", "none")
+    c.add("registers", "about %d", 4 * (t.steps * t.chunks + t.rope_chunks) + 14)
     c.add("bytes", "per token %s in + %s out (floor); rope is read %s from L1",
         cost.grouped(input), cost.grouped(output), cost.plural(t.groups, "time"))
     return c.pairs

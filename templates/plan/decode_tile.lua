@@ -54,13 +54,14 @@ end
 
 -- Byte offsets of everything in shared memory.
 local function memory_map(t)
-    local map = { stages = 0 }
-    local at = t.stages * t.stage_bytes
+    local map = {}
+    local at = 0
     local function place(name, bytes)
         map[name] = at
         at = at + plan.ceil_div(bytes, 16) * 16
     end
-    place("partials", t.warps * t.score_tiles * 256)
+    place("partials", t.warps * t.score_tiles * 256) -- first: its addresses are xor-ed
+    place("stages", t.stages * t.stage_bytes)
     place("p", t.m * t.p_stride)
     place("row_factor", t.m * 4)
     place("row_parts", t.wn > 1 and 2 * t.wn * t.m * 4 or 0)

@@ -66,6 +66,7 @@ local function costs(spec, heads, t)
         t.rows, t.columns, cost.plural(t.passes, "load"))
     c.add("smem", "%s bytes static, used by transposed outputs",
         cost.grouped(t.rows * t.pitch * plan.VECTOR_BYTES))
+    c.add("registers", "about %d", 4 * t.passes + 24)
     c.add("bytes", "%s in + %s out (floor)", cost.grouped(bytes), cost.grouped(bytes))
     return c.pairs
 end

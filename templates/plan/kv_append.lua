@@ -10,9 +10,11 @@
 -- vectors of its latent in registers: 16 lanes at R = 512, two tokens per warp.
 -- Slot, position, latent and rope are loaded before anything depends on one of
 -- them; only the cos/sin row waits for its position.  The sum of squares is an
--- xor-shuffle among the lanes of a token.  The norm weights go through shared
--- memory, once per block of eight warps.  A slot below zero (a padded token of a
--- captured graph) stores nothing.
+-- xor-shuffle among the lanes of a token.  A lane rotates four pairs, whose cosines
+-- and sines are 16 bytes each; with NeoX pairing they are 8 bytes of either half of
+-- the row instead of one vector.  The norm weights go through shared memory, once
+-- per block of eight warps.  A slot below zero (a padded token of a captured graph)
+-- stores nothing, and its position is not looked up.
 --
 -- Gaps to the floor: the weights are read once per block, 64 bytes per token at
 -- 16 tokens per block (2.5 %); a launch of a few tokens is latency, not bytes.
@@ -52,7 +54,8 @@ local function arguments(spec)
         add(args.stride("cos_sin_stride", "cos_sin from position to position"))
         add(args.ptr("positions", "i64", "in", "[tokens], row of cos_sin", { align = 8 }))
     end
-    add(args.ptr("slots", "i64", "in", "[tokens], page * P + row; < 0: skip", { align = 8 }))
+    add(args.ptr("slots", "i64", "in", "[tokens], page * P + row, distinct; < 0: skip",
+        { align = 8 }))
     add(args.ptr("kv_cache", "T", "out", "[pages, P, R + DR]"))
     add(args.stride("page_stride", "kv_cache from page to page"))
     add(args.stride("row_stride", "kv_cache from row to row of a page"))
@@ -66,17 +69,15 @@ end
 local function tile(spec)
     local latent = spec.kv_lora_rank // plan.VECTOR
     local rope = spec.qk_rope_head_dim // plan.VECTOR
-    -- NeoX rotates a vector of the first half with one of the second.
-    local rotations = spec.rope.style == "neox" and rope // 2 or rope
     local lanes = plan.power_of_two(math.max(plan.ceil_div(latent, CHUNKS),
-        plan.ceil_div(rotations, ROPE_CHUNKS)))
+        plan.ceil_div(rope, ROPE_CHUNKS)))
     lanes = math.max(LANES_MIN, math.min(LANES_MAX, lanes))
     return {
         lanes = lanes,
         chunks = plan.ceil_div(latent, lanes),
         remainder = latent % lanes,
-        rope_chunks = plan.ceil_div(rotations, lanes),
-        rope_remainder = rotations % lanes,
+        rope_chunks = plan.ceil_div(rope, lanes),
+        rope_remainder = rope % lanes,
         tokens_per_warp = 32 // lanes,
         tokens_per_cta = WARPS * 32 // lanes,
         weight_vectors = latent,
@@ -95,6 +96,7 @@ local function costs(spec, t)
         cost.plural(t.tokens_per_warp, "token"), t.lanes, cost.plural(t.chunks, "vector"),
         cost.plural(t.tokens_per_cta, "token"))
     c.add("smem", "%s bytes static: the norm weights", cost.grouped(spec.kv_lora_rank * 2))
+    c.add("registers", "about %d", 12 * (t.chunks + t.rope_chunks) + 8)
     c.add("bytes", "per token %s in + %s out + %d of cos/sin + indices (floor); "
         .. "the weights (%s) once per block", cost.grouped(row), cost.grouped(row), table_row,
         cost.grouped(spec.kv_lora_rank * 2))

@@ -83,6 +83,7 @@ local function costs(spec, t)
         t.lanes, cost.plural(t.latent.chunks + t.rope.chunks, "load"),
         cost.plural(t.rows_per_cta, "row"))
     c.add("smem", "none")
+    c.add("registers", "about %d", 4 * (t.latent.chunks + t.rope.chunks) + 12)
     c.add("bytes", "per row %s in + %s out + its slot (floor)", cost.grouped(row),
         cost.grouped(row))
     return c.pairs

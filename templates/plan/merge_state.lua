@@ -75,6 +75,7 @@ local function costs(spec, t)
         cost.plural(32 // t.lanes, "row"), t.lanes, cost.plural(t.chunks, "vector"),
         cost.plural(t.tokens_per_block, "token"), cost.plural(t.blocks, "block"))
     c.add("smem", "none")
+    c.add("registers", "about %d", 8 * t.chunks + 24)
     c.add("lse", "base %s, empty %s", spec.lse.base, spec.lse.empty)
     c.add("bytes", "per row %s in + %s out (floor); an empty side saves %s",
         cost.grouped(4 * t.width + 8), cost.grouped(2 * t.width + 4), cost.grouped(2 * t.width))

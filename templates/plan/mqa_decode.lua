@@ -70,7 +70,7 @@ local function costs(spec, heads, t)
         t.m, t.n, t.stages, t.warps, t.wm, t.wn, t.wk)
     c.add("rows", "for %d to %d (token, head) rows of a request, %d heads", t.min_rows, t.max_rows, heads)
     c.add("smem", "%s B: %d stages x %s, partial sums %s, P %s; %s per SM", cost.grouped(t.smem.total),
-        t.stages, cost.grouped(t.stage_bytes), cost.grouped(t.smem.p - t.smem.partials),
+        t.stages, cost.grouped(t.stage_bytes), cost.grouped(t.smem.stages),
         cost.grouped(t.m * t.p_stride), cost.plural(t.ctas_per_sm, "CTA"))
     c.add("registers", "O %d + Q %d + S %d of 255", r.o, r.q, r.s)
     c.add("mma", "%s x m16n8k16 per key tile: %s for S, %s for O", cost.grouped(qk + pv),

@@ -247,11 +247,12 @@ function M.jobs(tile)
     }
 end
 
--- The 16-byte accesses (frag/memory.tpl) that the text of a tile calls; `rope`: the
--- rotary columns' too.
-function M.vectors(tile, rope)
+-- The 16-byte accesses (frag/memory.tpl) that the text of a tile calls, and those of
+-- rotary columns of this style, if any; NeoX halves are 8 bytes (frag/rope.tpl).
+function M.vectors(tile, rope_style)
     local direct = tile.warps_k == 1 and tile.mtw == 4
-    return { load = tile.k32 > 0 or rope, store = direct or rope }
+    local rope = rope_style ~= nil
+    return { load = tile.k32 > 0 or rope, store = direct or rope and rope_style ~= "neox" }
 end
 
 -- The helpers of frag/ldg that the text of a tile calls,.

@@ -141,8 +141,8 @@ expect_exit 6 "MLA_NVRTC that is no NVRTC: 6"
 run mlagen build tiny.yaml -D kv_cache.page_size=8 -o killed
 for delay in 0.05 0.15 0.25 0.35 0.45 0.6; do
     for size in 32 8; do
-        mlagen build tiny.yaml -D "kv_cache.page_size=$size" -o killed \
-            >/dev/null 2>&1 &
+        "$BUILD/mlagen" build tiny.yaml -D "kv_cache.page_size=$size" \
+            -o killed >/dev/null 2>&1 &
         victim=$!
         sleep "$delay"
         kill -9 "$victim" 2>/dev/null

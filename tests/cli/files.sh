@@ -36,7 +36,7 @@ run env LC_ALL=C.UTF-8 TZ=Asia/Tokyo HOME=/nonexistent USER=someone \
     "$BUILD/mlagen" gen tiny.yaml -o three
 ok "locale, time zone, home and user do not matter" diff -r one three
 ok "no path of this machine is in the output" \
-    not grep -rqE "$work|$root|/home/|/root/" one
+    not grep -rqE "$work|$root|/(home|root)/" one
 
 # --- provenance --------------------------------------------------------------
 run mlagen verify one

@@ -28,7 +28,8 @@ static struct mlagen_schema *load_schema(void) {
     struct mlagen_tree *tree;
     struct mlagen_schema *schema;
     REQUIRE(!mlagen_tree_open(NULL, &tree, &d));
-    const struct mlagen_text *text = mlagen_tree_find(tree, "specs/schema.yaml");
+    const struct mlagen_text *text =
+        mlagen_tree_find(tree, "specs/schema.yaml");
     REQUIRE(text && !mlagen_schema_load(text->data, text->size, text->path,
                                         &schema, &d));
     mlagen_tree_free(tree);

@@ -220,15 +220,10 @@ void num_fill_angles(struct num_case *c)
 
 /* Expecting ------------------------------------------------------------- */
 
-void num_expect_bits(struct num_expect *e, int64_t column,
-                     enum num_elem elem, uint64_t bits)
+void num_expect_bits(struct num_expect *e, int64_t column, uint64_t bits)
 {
-    unsigned char raw[8];
-    num_set_bits(elem, raw, bits);
     e->exact[column] = true;
     e->bits[column] = bits;
-    e->value[column] = num_decode(elem, raw);
-    e->tolerance[column] = 0;
 }
 
 void num_expect_value(struct num_expect *e, int64_t column,
@@ -252,7 +247,7 @@ void num_expect_rope(const struct num_case *c, struct num_expect *e,
 
     if (rope->style == ORACLE_NO_ROPE) {
         for (int k = 0; k < rope->dim; k++)
-            num_expect_bits(e, column + k, x->elem,
+            num_expect_bits(e, column + k,
                             num_bits(x->elem, num_at(x, token, i1, k)));
         return;
     }

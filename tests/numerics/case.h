@@ -54,10 +54,10 @@ struct num_case;
 
 /* The expected content of one output row, by column. */
 struct num_expect {
+    bool exact[NUM_MAX_WIDTH]; /* bits decide, else value and tolerance */
+    uint64_t bits[NUM_MAX_WIDTH];
     double value[NUM_MAX_WIDTH];
     double tolerance[NUM_MAX_WIDTH]; /* absolute */
-    uint64_t bits[NUM_MAX_WIDTH];
-    bool exact[NUM_MAX_WIDTH]; /* bits decide */
 };
 
 struct num_family {
@@ -141,8 +141,7 @@ void num_fill_angles(struct num_case *c);
 void num_seal_all(struct num_case *c);
 
 /* For row oracles. */
-void num_expect_bits(struct num_expect *e, int64_t column,
-                     enum num_elem elem, uint64_t bits);
+void num_expect_bits(struct num_expect *e, int64_t column, uint64_t bits);
 /* A value rounded once, plus an absolute allowance. */
 void num_expect_value(struct num_expect *e, int64_t column,
                       enum num_elem elem, double value, double allowance);

@@ -30,38 +30,57 @@ static bool overflows(enum num_elem elem, double want, double got)
            fabs(want) > num_max(elem) * (1 - num_half_ulp(elem));
 }
 
-static bool agrees(enum num_elem elem, const struct num_expect *e, int64_t k,
-                   uint64_t bits, double got)
+static bool agrees(enum num_elem elem, double want, double tolerance,
+                   double got)
 {
-    double want = e->value[k];
-    if (e->exact[k])
-        return bits == e->bits[k];
     if (isnan(want))
         return isnan(got);
     if (isinf(want))
         return got == want;
-    return fabs(got - want) <= e->tolerance[k] || overflows(elem, want, got);
+    return fabs(got - want) <= tolerance || overflows(elem, want, got);
 }
 
-static void measure(const struct num_tensor *t, const struct num_expect *e,
-                    int64_t k, double got, double row_max,
-                    struct num_verdict *v)
+static void measure(enum num_elem elem, double want, double tolerance,
+                    double got, double row_max, struct num_verdict *v)
 {
-    double want = e->value[k], error = fabs(got - want);
+    double error = fabs(got - want);
 
     if (!isfinite(want) || !isfinite(got))
         return;
     v->max_abs = fmax(v->max_abs, error);
     if (fabs(want) * TINY_SHARE >= row_max && want != 0)
         v->max_rel = fmax(v->max_rel, error / fabs(want));
-    if (e->tolerance[k] > 0)
-        v->worst = fmax(v->worst, error / e->tolerance[k]);
-    /* Copies may hold numbers whose squares overflow. */
-    if (t->elem != NUM_F32 && !e->exact[k]) {
-        v->dot += want * got;
-        v->want += want * want;
-        v->got += got * got;
-    }
+    v->worst = fmax(v->worst, error / tolerance);
+    if (elem == NUM_F32)
+        return;
+    v->dot += want * got;
+    v->want += want * want;
+    v->got += got * got;
+}
+
+static void wrong(struct num_case *c, const struct num_tensor *t,
+                  const int64_t *i, int64_t k, uint64_t got,
+                  const struct num_expect *e, struct num_verdict *v)
+{
+    unsigned char raw[8], want[8];
+
+    num_set_bits(t->elem, raw, got);
+    num_set_bits(t->elem, want, e->bits[k]);
+    num_fail(v, c,
+             "%s[%lld][%lld][%lld] is %.9g (0x%llx), should be %.9g +- %.3g",
+             t->field, (long long)i[0], (long long)i[1], (long long)k,
+             num_decode(t->elem, raw), (unsigned long long)got,
+             e->exact[k] ? num_decode(t->elem, want) : e->value[k],
+             e->exact[k] ? 0 : e->tolerance[k]);
+}
+
+static double largest(const struct num_expect *e, int64_t width)
+{
+    double most = 0;
+    for (int64_t k = 0; k < width; k++)
+        if (!e->exact[k] && isfinite(e->value[k]))
+            most = fmax(most, fabs(e->value[k]));
+    return most;
 }
 
 static void compare_row(struct num_case *c, const struct num_tensor *t,
@@ -71,25 +90,25 @@ static void compare_row(struct num_case *c, const struct num_tensor *t,
     size_t es = num_elem_bytes(t->elem);
     int64_t within;
     const struct num_extent *extent = num_locate(t, i[0], i[1], 0, &within);
-    double row_max = 0;
+    const unsigned char *p = extent->kept + within;
+    double row_max;
 
     if (!extent->live[within])
         return;
     c->family->row(c, t, i, e);
-    for (int64_t k = 0; k < t->width; k++)
-        if (isfinite(e->value[k]))
-            row_max = fmax(row_max, fabs(e->value[k]));
-    for (int64_t k = 0; k < t->width; k++) {
-        const unsigned char *p = extent->kept + within + (size_t)k * es;
-        double got = num_decode(t->elem, p);
-        measure(t, e, k, got, row_max, v);
-        if (!agrees(t->elem, e, k, num_bits(t->elem, p), got))
-            num_fail(v, c,
-                     "%s[%lld][%lld][%lld] is %.9g (0x%llx), should be %.9g "
-                     "+- %.3g",
-                     t->field, (long long)i[0], (long long)i[1], (long long)k,
-                     got, (unsigned long long)num_bits(t->elem, p),
-                     e->value[k], e->tolerance[k]);
+    row_max = largest(e, t->width);
+    for (int64_t k = 0; k < t->width; k++, p += es) {
+        uint64_t bits = num_bits(t->elem, p);
+        double got;
+        if (e->exact[k]) {
+            if (bits != e->bits[k])
+                wrong(c, t, i, k, bits, e, v);
+            continue;
+        }
+        got = num_decode(t->elem, p);
+        measure(t->elem, e->value[k], e->tolerance[k], got, row_max, v);
+        if (!agrees(t->elem, e->value[k], e->tolerance[k], got))
+            wrong(c, t, i, k, bits, e, v);
     }
 }
 

@@ -3,7 +3,6 @@
  * elem.c: element types as parameters of one pair of routines.
  */
 #include <math.h>
-#include <string.h>
 
 #include "elem.h"
 
@@ -34,18 +33,6 @@ int num_elem_by_name(const char *name)
         if (strcmp(formats[i].name, name) == 0)
             return i;
     return -1;
-}
-
-uint64_t num_bits(enum num_elem elem, const void *at)
-{
-    uint64_t bits = 0;
-    memcpy(&bits, at, formats[elem].bytes);
-    return bits;
-}
-
-void num_set_bits(enum num_elem elem, void *at, uint64_t bits)
-{
-    memcpy(at, &bits, formats[elem].bytes);
 }
 
 /* Magnitude and sign apart; the magnitude is an integer count of the format's

@@ -166,7 +166,7 @@ static void expect_latent(const struct num_case *c, struct num_expect *e,
 
     if (!weight) {
         for (int k = 0; k < n; k++)
-            num_expect_bits(e, k, x->elem,
+            num_expect_bits(e, k,
                             num_bits(x->elem, num_at(x, token, 0, k)));
         return;
     }
@@ -428,7 +428,7 @@ static void gather_row(const struct num_case *c, const struct num_tensor *t,
                                                    : c->subject->info.latent;
 
     for (int64_t k = 0; k < t->width; k++)
-        num_expect_bits(e, k, t->elem,
+        num_expect_bits(e, k,
                         from.page < 0
                             ? 0
                             : num_bits(pool->elem, num_at(pool, from.page,

@@ -13,12 +13,16 @@
 
 #include "family.h"
 
-static void copy_bits(struct num_expect *e, int64_t column,
-                      const struct num_tensor *from, int64_t i0, int64_t i1,
-                      int64_t from_column)
+/* `count` columns of a row, from consecutive elements of a row of `from`. */
+static void copy_row(struct num_expect *e, int64_t column,
+                     const struct num_tensor *from, int64_t i0, int64_t i1,
+                     int64_t count)
 {
-    num_expect_bits(e, column, from->elem,
-                    num_bits(from->elem, num_at(from, i0, i1, from_column)));
+    size_t es = num_elem_bytes(from->elem);
+    const unsigned char *at = num_at(from, i0, i1, 0);
+    for (int64_t k = 0; k < count; k++)
+        num_expect_bits(e, column + k,
+                        num_bits(from->elem, at + (size_t)k * es));
 }
 
 static void fill(struct num_case *c, struct num_tensor *t)
@@ -50,10 +54,8 @@ static void concat_row(const struct num_case *c, const struct num_tensor *t,
 {
     const mla_kernel_info *k = &c->subject->info;
     (void)t;
-    for (int i = 0; i < k->nope; i++)
-        copy_bits(e, i, num_tensor_of(c, "k_nope"), index[0], index[1], i);
-    for (int i = 0; i < k->rope; i++)
-        copy_bits(e, k->nope + i, num_tensor_of(c, "k_rope"), index[0], 0, i);
+    copy_row(e, 0, num_tensor_of(c, "k_nope"), index[0], index[1], k->nope);
+    copy_row(e, k->nope, num_tensor_of(c, "k_rope"), index[0], 0, k->rope);
 }
 
 static double concat_work(const struct num_subject *s)
@@ -130,11 +132,15 @@ static void derive_row(const struct num_case *c, const struct num_tensor *t,
     bool transposed = num_is(c, is_kc ? NUM_KC_TRANSPOSED
                                       : NUM_VC_TRANSPOSED);
     int64_t row = index[0] * (k->nope + k->v) + (is_kc ? 0 : k->nope);
+    const struct num_tensor *kv_b = num_tensor_of(c, "kv_b");
 
+    if (!transposed) {
+        copy_row(e, 0, kv_b, row + index[1], 0, t->width);
+        return;
+    }
     for (int64_t i = 0; i < t->width; i++)
-        copy_bits(e, i, num_tensor_of(c, "kv_b"),
-                  row + (transposed ? i : index[1]), 0,
-                  transposed ? index[1] : i);
+        num_expect_bits(e, i, num_bits(kv_b->elem,
+                                       num_at(kv_b, row + i, 0, index[1])));
 }
 
 static double weight_elements(const struct num_subject *s)

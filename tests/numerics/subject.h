@@ -32,7 +32,8 @@ struct num_subject {
 const char *num_model_read(mla_context *ctx, const char *manifest,
                            struct num_model *out);
 
-/* Fills a subject from the index-th kernel of a directory; NULL, or a static description of what is wrong. */
+/* Fills a subject from the index-th kernel of a directory.  Returns a static
+ * description of what is wrong, or NULL. */
 const char *num_subject_read(mla_context *ctx, mla_kernels *set, int index,
                              const struct num_model *model,
                              struct num_subject *out);

@@ -18,6 +18,8 @@ enum mode { SYNC, ARRIVE, POPC, AND, OR };
 #define ALIGNED_BIT 8u
 #define COUNT_BIT 16u
 
+/* Without a count the threads that have exited are not expected (CUDA C
+ * Programming Guide, synchronisation functions). */
 static bool complete(const struct vg_cta *c, const struct vg_barrier *b)
 {
     if (b->expected)
@@ -67,6 +69,7 @@ static void release_warp(struct vg_warp *w, unsigned id, struct vg_barrier *b)
     }
 }
 
+/* Lets everybody go and makes the barrier ready for its next use. */
 static void release(struct vg_cta *c, unsigned id)
 {
     struct vg_barrier *b = &c->barrier[id];
@@ -78,6 +81,7 @@ static void release(struct vg_cta *c, unsigned id)
     c->set->idle = 0;
 }
 
+/* All live threads of all CTAs of the cluster have arrived? */
 static bool cluster_complete(struct vg_cluster *k)
 {
     unsigned live = 0;
@@ -86,6 +90,7 @@ static bool cluster_complete(struct vg_cluster *k)
     return k->barrier.arrived && k->barrier.arrived >= live;
 }
 
+/* Waiting groups poll the generation, so nobody needs to be woken. */
 static void cluster_release(struct vg_cta *c)
 {
     struct vg_cluster *k = c->cluster;
@@ -96,6 +101,7 @@ static void cluster_release(struct vg_cta *c)
     c->set->idle = 0;
 }
 
+/* Threads that exit may have been the last ones missing. */
 void vg_barriers_recheck(struct vg_cta *c)
 {
     for (unsigned id = 0; id < VG_BARRIERS; id++)
@@ -118,6 +124,7 @@ static uint32_t uniform(struct vg_warp *w, const struct vg_insn *i, int n,
     return v[first];
 }
 
+/* Counts the group in; participants must agree on the number expected. */
 static void arrive(struct vg_warp *w, const struct vg_insn *i, uint32_t mask,
                    struct vg_barrier *b, unsigned id, unsigned expected)
 {
@@ -174,6 +181,8 @@ static void bar(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
         release(w->cta, id);
 }
 
+/* The generation at the arrival is remembered: the wait is over when it has
+ * passed, even when the next one has begun. */
 static void cluster_arrive(struct vg_warp *w, const struct vg_insn *i,
                            uint32_t mask)
 {
@@ -191,6 +200,7 @@ static void cluster_arrive(struct vg_warp *w, const struct vg_insn *i,
     cluster_release(w->cta);
 }
 
+/* Asks again each time the warp is scheduled, see vg_retry. */
 static void cluster_wait(struct vg_warp *w, const struct vg_insn *i,
                          uint32_t mask)
 {
@@ -242,6 +252,8 @@ static bool decode_bar(struct vg_dec *d)
     return mode < POPC || vg_in(d, k, -1, 1);
 }
 
+/* barrier.cluster.arrive{.release,.relaxed}{.aligned} and
+ * barrier.cluster.wait{.acquire}{.aligned} */
 static bool decode_cluster(struct vg_dec *d)
 {
     int what = vg_mod_of(d, "arrive|wait");

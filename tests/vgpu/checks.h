@@ -11,7 +11,8 @@
 #include <stddef.h>
 
 enum {
-    VG_CHECK_ALIGN = 1,  /* "align": address not a multiple of the width */
+    VG_CHECK_ALIGN = 1,  /* "align": address no multiple of the width
+                            (of atomics it is always checked) */
     VG_CHECK_UNINIT = 2, /* "uninit": read of bytes that nobody wrote */
     VG_CHECK_RACE = 4,   /* "race": unordered accesses to shared memory */
     VG_CHECK_ASYNC = 8,  /* "async": cp.async destination touched too early */

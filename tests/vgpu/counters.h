@@ -88,6 +88,10 @@ struct vg_line {
 unsigned vg_lines_of(const uint64_t addr[VG_LANES], uint32_t mask,
                      unsigned size, struct vg_line out[VG_MAX_LINES]);
 
+/* The same for the n <= 32 * 32 contiguous bytes at addr. */
+unsigned vg_lines_of_range(uint64_t addr, uint64_t n,
+                           struct vg_line out[VG_MAX_LINES]);
+
 /* Wavefronts of one shared-memory request: lanes of mask access size bytes
  * (1, 2, 4, 8 or 16) at off[lane].  The hardware serves up to 4 bytes per
  * lane for 32 lanes at once, 8 bytes for 16 lanes, 16 bytes for 8 lanes: these

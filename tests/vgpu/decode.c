@@ -20,6 +20,8 @@ static const struct vg_opcode *const tables[] = {
     vg_ops_warp, vg_ops_mem,  vg_ops_async, vg_ops_barrier, vg_ops_mma,
 };
 
+/* The one way arrays grow here: doubling, new elements zeroed, false (and
+ * the array as it was) when memory is short. */
 bool vg_grow(void *array, int *cap, int n, size_t size)
 {
     void **p = array;
@@ -37,6 +39,8 @@ bool vg_grow(void *array, int *cap, int n, size_t size)
     return true;
 }
 
+/* Only the first error of a compilation is kept: later ones are its
+ * consequences. */
 bool vg_error(struct vg_dec *d, const char *fmt, ...)
 {
     struct vg_lower *lo = d->lower;
@@ -67,6 +71,9 @@ static int name_match(const char *name, const struct ptx_inst *in)
     return *name ? 0 : n;
 }
 
+/* The table row for an instruction and, in *n, how many words its name
+ * covered; NULL: nobody knows it. A linear search: kernels have a few
+ * thousand instructions and the tables two hundred rows. */
 static const struct vg_opcode *find_opcode(const struct ptx_inst *in, int *n)
 {
     const struct vg_opcode *best = NULL;
@@ -82,6 +89,9 @@ static const struct vg_opcode *find_opcode(const struct ptx_inst *in, int *n)
     return best;
 }
 
+/* For rows that several files share: `add` of a float type is decoded by the
+ * row "add.float", a parameter load by "ld". Modifiers already consumed stay
+ * consumed. */
 bool vg_decode_as(struct vg_dec *d, const char *name)
 {
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
@@ -107,6 +117,8 @@ static bool nothing_left(struct vg_dec *d)
     return true;
 }
 
+/* Every instruction has a guard, so that the executor need not ask: without
+ * @%p it is the constant row that is true everywhere. */
 static bool guard(struct vg_dec *d)
 {
     if (d->in->guard < 0) {
@@ -170,6 +182,8 @@ static bool inlinable(const struct vg_lower *lo, const struct ptx_inst *in,
     return (*callee)->insts != NULL;
 }
 
+/* One instruction of the body: refused, replaced by the body it calls, or
+ * appended to the program. */
 static bool lower_inst(struct vg_lower *lo, const struct ptx_inst *in)
 {
     struct vg_dec d;
@@ -177,6 +191,8 @@ static bool lower_inst(struct vg_lower *lo, const struct ptx_inst *in)
     int words;
     if (!new_insn(lo, in, &d))
         return false;
+    if (in->nops > 31)
+        return vg_error(&d, "%d operands", in->nops);
     if (inlinable(lo, in, &callee))
         return inline_call(&d, callee);
     const struct vg_opcode *o = find_opcode(in, &words);
@@ -308,6 +324,9 @@ static void resolve_rows(struct vg_lower *lo)
             lo->vreg[lo->special[n].vreg].slot};
 }
 
+/* From the function to a program that can be launched. The passes run in
+ * this order because slots must be known before rows become offsets, and
+ * kinds before runs can be measured. */
 static bool lower_kernel(struct vg_lower *lo, const struct ptx_func *f)
 {
     struct vg_program *p = lo->program;
@@ -351,6 +370,8 @@ struct vg_program *vg_compile(const struct ptx_module *m,
     return p;
 }
 
+/* Blocks are chained through their first word; the second keeps the
+ * alignment of 16. */
 void *vg_keep(struct vg_dec *d, size_t size)
 {
     struct vg_program *p = d->lower->program;

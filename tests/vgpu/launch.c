@@ -15,6 +15,7 @@
  */
 #include "warp.h"
 
+#include <fenv.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -40,6 +41,8 @@ struct run {
 
 /* ---- random numbers ------------------------------------------------------ */
 
+/* Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014).
+ */
 static uint64_t splitmix(uint64_t *s)
 {
     uint64_t z = *s += UINT64_C(0x9e3779b97f4a7c15);
@@ -53,6 +56,7 @@ uint64_t vg_random(struct vg_cta *cta)
     return splitmix(&cta->rng);
 }
 
+/* An independent stream for each (seed, n). */
 static uint64_t mix(uint64_t seed, uint64_t n)
 {
     uint64_t s = seed * UINT64_C(0xd1342543de82ef95) + n;
@@ -106,6 +110,7 @@ static void arena_free(struct arena *a)
     free(a->alive);
 }
 
+/* False when memory is short; arena_free cleans up either way. */
 static bool arena_init(struct arena *a, const struct run *r, unsigned nwarps)
 {
     const struct vg_program *p = r->launch.program;
@@ -145,6 +150,7 @@ static void place_cta(struct vg_cta *c, const struct run *r, uint64_t cluster,
                                              (uint64_t)g[1] * c->id[2]);
 }
 
+/* All lanes at pc 0, registers poisoned, special registers filled in. */
 static void start_warp(struct vg_warp *w, struct vg_cta *c, unsigned index,
                        unsigned char *registers)
 {
@@ -170,6 +176,7 @@ static void start_warp(struct vg_warp *w, struct vg_cta *c, unsigned index,
     }
 }
 
+/* CTA n of the set, number `set` in the grid. */
 static void start_cta(struct arena *a, const struct run *r,
                       struct vg_worker *k, uint64_t set, unsigned n)
 {
@@ -197,6 +204,8 @@ static void start_cta(struct arena *a, const struct run *r,
                    a->registers + n * a->register_bytes + w * row);
 }
 
+/* All CTAs first, then the memory side's hooks: distributed shared memory
+ * needs its peers to exist. */
 static void start_set(struct arena *a, const struct run *r,
                       struct vg_worker *k, uint64_t index, uint64_t set)
 {
@@ -216,6 +225,8 @@ static void start_set(struct arena *a, const struct run *r,
 
 /* ---- running a set ------------------------------------------------------- */
 
+/* How long a warp may run. Random slices are 1 to 2048 instructions, short
+ * ones as likely as long ones. */
 static uint64_t slice(struct vg_set *s, uint64_t seed)
 {
     if (!seed)
@@ -258,6 +269,8 @@ static uint64_t sweep(struct arena *a, unsigned first, unsigned *alive,
     return done;
 }
 
+/* Ends when every warp has, when a fault with an earlier place in launch
+ * order makes this set pointless, or by longjmp from a fault. */
 static void run_set(struct arena *a, const struct run *r)
 {
     struct vg_set *s = &a->set;
@@ -293,6 +306,8 @@ static void record_fault(struct run *r, struct vg_worker *k, uint64_t index)
     pthread_mutex_unlock(&r->lock);
 }
 
+/* One set, from start to the memory side's clean-up, whatever happens
+ * between. */
 static void run_guarded(struct run *r, struct vg_worker *k, struct arena *a,
                         uint64_t index)
 {
@@ -310,6 +325,7 @@ static void run_guarded(struct run *r, struct vg_worker *k, struct arena *a,
 
 /* ---- workers ------------------------------------------------------------- */
 
+/* Differences to totals; several workers add into one result. */
 static void add_counts(struct run *r, const struct vg_worker *k)
 {
     struct vg_result *out = r->result;
@@ -326,6 +342,7 @@ static void add_counts(struct run *r, const struct vg_worker *k)
     pthread_mutex_unlock(&r->lock);
 }
 
+/* A worker without memory ends the launch: half a grid is no result. */
 static void no_memory(struct run *r)
 {
     pthread_mutex_lock(&r->lock);
@@ -341,6 +358,7 @@ struct thread {
     bool started;
 };
 
+/* A host thread: its own arena and counters, sets until none is left. */
 static void *worker(void *arg)
 {
     struct thread *t = arg;
@@ -353,6 +371,9 @@ static void *worker(void *arg)
     k.lanes = calloc(n, sizeof *k.lanes);
     bool ok = arena_init(&a, r, (b[0] * b[1] * b[2] + VG_LANES - 1) /
                                     VG_LANES);
+    fenv_t host;
+    fegetenv(&host);
+    fesetenv(FE_DFL_ENV);   /* a host in flush-to-zero mode must not matter */
     if (ok && k.hits && k.lanes) {
         vg_mem_worker_begin(&k);
         for (;;) {
@@ -366,6 +387,7 @@ static void *worker(void *arg)
     } else {
         no_memory(r);
     }
+    fesetenv(&host);
     arena_free(&a);
     free(k.hits);
     free(k.lanes);
@@ -390,6 +412,7 @@ static void run_workers(struct run *r, unsigned threads)
 /* ---- launch -------------------------------------------------------------- */
 
 __attribute__((format(printf, 3, 4)))
+/* A launch that cannot begin: VG_INVALID_VALUE and one line that says why. */
 static bool refuse(struct vg_result *out, const struct vg_program *p,
                    const char *fmt, ...)
 {
@@ -410,12 +433,16 @@ static uint64_t volume(const uint32_t *d)
     return (uint64_t)d[0] * d[1] * d[2];
 }
 
+/* What the executor itself relies on. Limits of a device are the driver's. */
 static bool check_config(const struct vg_program *p, const struct vg_config *c,
                          struct vg_result *out)
 {
     const struct ptx_func *f = p->func;
     uint64_t threads = volume(c->block);
     uint64_t max = (uint64_t)f->maxntid[0] * f->maxntid[1] * f->maxntid[2];
+    if (f->param_bytes && !c->params)
+        return refuse(out, p, "%llu bytes of parameters are missing",
+                      (unsigned long long)f->param_bytes);
     if (!volume(c->grid))
         return refuse(out, p, "grid %u x %u x %u is empty", c->grid[0],
                       c->grid[1], c->grid[2]);
@@ -436,6 +463,7 @@ static bool check_config(const struct vg_program *p, const struct vg_config *c,
     return true;
 }
 
+/* Sets by launch kind; nsets * ctas_per_set is the grid. */
 static void cut_grid(struct run *r)
 {
     const struct vg_config *c = &r->launch.config;
@@ -473,6 +501,7 @@ static bool fill_constants(struct vg_launch *l)
     return true;
 }
 
+/* No more threads than sets. */
 static unsigned thread_count(const struct run *r)
 {
     unsigned n = r->launch.config.threads;

@@ -37,11 +37,14 @@ struct live {
     int *start, *end;           /* interval of each virtual register */
 };
 
+/* Instructions after which another block starts. A trap ends the launch and
+ * needs no edge; liveness after it is merely pessimistic. */
 static bool ends_block(const struct vg_insn *i)
 {
     return i->fn == vg_bra || i->fn == vg_brx || i->fn == vg_exit;
 }
 
+/* A guarded jump may not be taken, by any lane. */
 static bool falls_through(const struct vg_program *p, int pc)
 {
     return p->src[pc]->guard >= 0 || !ends_block(&p->insn[pc]);
@@ -78,6 +81,7 @@ static bool find_blocks(struct live *v)
     return true;
 }
 
+/* Successors: the next block, the branch target, the labels of brx.idx. */
 static void link_blocks(struct live *v)
 {
     for (int b = 0; b < v->nblock; b++) {
@@ -92,6 +96,8 @@ static void link_blocks(struct live *v)
 
 /* Calls f(v, register, access, pc) for each register of an instruction. */
 typedef void visit_fn(struct live *v, int reg, unsigned access, int pc);
+/* Reads come first, then the guard, then writes: the order that `use` needs.
+ */
 static void visit(struct live *v, int pc, visit_fn *f)
 {
     const struct vg_insn *i = &v->p->insn[pc];
@@ -134,6 +140,7 @@ static void use_and_def(struct live *v, int reg, unsigned access, int pc)
     }
 }
 
+/* live-out |= live-in of a successor; true when that added something. */
 static bool merge_in(struct live *v, int b, int next)
 {
     uint64_t *out = set_of(v->out, v, b), *in = set_of(v->in, v, next);
@@ -145,6 +152,7 @@ static bool merge_in(struct live *v, int b, int next)
     return change != 0;
 }
 
+/* One step of the data-flow equation in = use | (out & ~def). */
 static bool update(struct live *v, int b)
 {
     const struct block *k = &v->block[b];
@@ -161,6 +169,8 @@ static bool update(struct live *v, int b)
     return changed;
 }
 
+/* Iterates backwards to the fixed point. Afterwards block_of[pc] is the
+ * block of every pc. */
 static bool solve(struct live *v)
 {
     v->words = ((size_t)v->lo->nvreg + 63) / 64;
@@ -192,6 +202,7 @@ static void extend(struct live *v, int reg, int place)
         v->end[reg] = place;
 }
 
+/* How many rows the instruction writes. */
 static int results(const struct live *v, int pc)
 {
     int at = v->lo->op_at[pc], n = 0;
@@ -200,11 +211,14 @@ static int results(const struct live *v, int pc)
     return n;
 }
 
+/* Half steps as the head of this file says. */
 static void touch(struct live *v, int reg, unsigned access, int pc)
 {
     extend(v, reg, 2 * pc + (access == VG_WRITE || results(v, pc) > 1));
 }
 
+/* The hull of all places where a register is live: its touches, and the
+ * borders of the blocks through which it lives. */
 static bool intervals(struct live *v)
 {
     int n = v->lo->nvreg;
@@ -271,6 +285,8 @@ static int scan_width(struct live *v, const struct order *order, int norder,
     return slots;
 }
 
+/* Slot numbers to byte offsets: all slots of one width side by side, cache-
+ * line aligned. */
 static void place_width(struct live *v, unsigned bits, int slots, uint32_t *at)
 {
     unsigned bytes = row_bytes(bits);
@@ -281,6 +297,8 @@ static void place_width(struct live *v, unsigned bits, int slots, uint32_t *at)
     *at = (*at + bytes * (unsigned)slots + 63) & ~63u;
 }
 
+/* The widths one after the other, the most frequent first. Slots of
+ * different widths never overlap. */
 static bool scan(struct live *v)
 {
     static const unsigned widths[] = {32, 64, 16, 1, 8, 128};

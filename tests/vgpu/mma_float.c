@@ -12,9 +12,10 @@
  * Products of f16, bf16, tf32 and fp8 are exact in fp32 as long as they do
  * not leave its range: the vector path wants |a|, |b| from 2^-78 to 2^31 or 0,
  * and e from -90 to 100 or no product at all, and leaves the rest to the
- * scalar path.  Within these bounds a factor of zero (exponent -126 in the model) is never
- * the largest exponent, so it may count as NOTHING.  Eight products are below
- * 8 * 4 * 2^25 = 2^30 together, so 32-bit sums of eight are exact.
+ * scalar path.  Within these bounds a factor of zero (exponent -126 in the
+ * model) is never the largest exponent, so it may count as NOTHING.  Eight
+ * products are below 8 * 4 * 2^25 = 2^30 together, so 32-bit sums of eight are
+ * exact.
  */
 #include "mma.h"
 
@@ -80,7 +81,7 @@ static float cut_any(double x, unsigned keep)
     if (fabs(x) < tiny) {
         double grid = ldexp(tiny, -(int)keep);
 
-        return (float)(trunc(x / grid) * grid);
+        return (float)(trunc(x / grid) * grid + 0.0); /* never -0 */
     }
     return cut(x, keep);
 }
@@ -114,6 +115,12 @@ static int exponent_of(float x, int least)
     return e - 1 < least ? least : e - 1;
 }
 
+/* C's smallest exponent: it has the type of the result. */
+static inline int least_of_c(const struct vg_mma_model *m)
+{
+    return m->round == VG_ROUND_F16 ? -14 : -126;
+}
+
 static float round_any(double x, enum vg_mma_round r)
 {
     if (r == VG_ROUND_F16)
@@ -140,7 +147,7 @@ static bool special(const float *a, const float *b, unsigned n, float c,
 static float scalar_step(const float *a, const float *b, unsigned n, float c,
                          int least_a, int least_b, const struct vg_mma_model *m)
 {
-    int e[VG_MMA_MAX_K], most = exponent_of(c, -126);
+    int e[VG_MMA_MAX_K], most = exponent_of(c, least_of_c(m));
     double sum;
     float out;
 
@@ -176,44 +183,54 @@ static void scalar_column(const struct vg_mma_operands *o, unsigned k0,
 
 /* ---- vector path -------------------------------------------------------- */
 
-/* Vectors of 16 rows in the compilers' own notation (gcc and clang, any
- * target): plain loops over 16 floats came out three to eight times slower. */
-typedef float vfloat __attribute__((vector_size(4 * ROWS)));
-typedef int32_t vint __attribute__((vector_size(4 * ROWS)));
-typedef int32_t vhalf __attribute__((vector_size(4 * ROWS / 2)));
-typedef float vfhalf __attribute__((vector_size(4 * ROWS / 2)));
-typedef double vdouble __attribute__((vector_size(8 * ROWS / 2)));
-typedef int64_t vlong __attribute__((vector_size(8 * ROWS / 2)));
+/* Vectors in the compilers' own notation (gcc and clang, any target), as wide
+ * as the target's: plain loops came out three to eight times slower. */
+#if defined __AVX512F__
+#define LANES 16
+#elif defined __AVX__
+#define LANES 8
+#else
+#define LANES 4
+#endif
+#define CHUNKS (ROWS / LANES)
+#define INLINE static inline __attribute__((always_inline))
 
-static inline vint choose(vint mask, vint yes, vint no)
+typedef float vfloat __attribute__((vector_size(4 * LANES)));
+typedef int32_t vint __attribute__((vector_size(4 * LANES)));
+typedef int32_t vhalf __attribute__((vector_size(4 * LANES / 2)));
+typedef float vfhalf __attribute__((vector_size(4 * LANES / 2)));
+typedef double vdouble __attribute__((vector_size(8 * LANES / 2)));
+typedef int64_t vlong __attribute__((vector_size(8 * LANES / 2)));
+
+INLINE vint choose(vint mask, vint yes, vint no)
 {
     return (mask & yes) | (~mask & no);
 }
 
 /* Spelt as a loop, which gcc knows for a vector maximum. */
-static inline vint vmax(vint a, vint b)
+INLINE vint vmax(vint a, vint b)
 {
     union {
         vint v;
-        int32_t lane[ROWS];
+        int32_t lane[LANES];
     } x = {a}, y = {b};
 
-    for (unsigned r = 0; r < ROWS; r++)
+    for (unsigned r = 0; r < LANES; r++)
         x.lane[r] = x.lane[r] > y.lane[r] ? x.lane[r] : y.lane[r];
     return x.v;
 }
 
-static inline bool any(vint mask)
+INLINE bool any(vint mask)
 {
-    int32_t lane[ROWS], r = 0;
+    int32_t lane[LANES], r = 0;
 
     memcpy(lane, &mask, sizeof lane);
-    for (unsigned i = 0; i < ROWS; i++)
+    for (unsigned i = 0; i < LANES; i++)
         r |= lane[i];
     return r != 0;
 }
 
-static inline vfloat load(const float *p)
+INLINE vfloat load(const float *p)
 {
     vfloat v;
 
@@ -221,8 +238,8 @@ static inline vfloat load(const float *p)
     return v;
 }
 
-/* field_of for a vector. */
-static inline vint vfields(vfloat x, int32_t least)
+/* Exponent fields, at least `least`; NOTHING for 0. */
+INLINE vint vfields(vfloat x, int32_t least)
 {
     vint e = vmax((vint)x & (int32_t)EXPONENT, (vint){0} + least);
 
@@ -233,55 +250,55 @@ static inline vint vfields(vfloat x, int32_t least)
  * below 2^-78 and not zero; with both factors above 2^-78 no product comes
  * near NOTHING. */
 struct fields {
-    vint a[VG_MMA_MAX_K];
+    vint a[VG_MMA_MAX_K * CHUNKS];
     int32_t b[VG_MMA_MAX_K][COLS];
     vint beyond;
 };
 
-static inline vint is_beyond(vint e)
+INLINE vint is_beyond(vint e)
 {
     return (e > FIELD(30)) | ((e < FIELD(-78)) & (e != NOTHING));
 }
 
-static inline void find_fields(const struct vg_mma_operands *o, unsigned k,
-                               struct fields *f)
+INLINE void find_fields(const struct vg_mma_operands *o, unsigned k,
+                        struct fields *f)
 {
     int32_t least_a = (int32_t)bits_of(o->least_a);
     int32_t least_b = (int32_t)bits_of(o->least_b);
 
     f->beyond = (vint){0};
-    for (unsigned i = 0; i < k; i++) {
-        f->a[i] = vfields(load(o->a[i]), least_a);
+    for (unsigned i = 0; i < k * CHUNKS; i++) {
+        f->a[i] = vfields(load(o->a[0] + i * LANES), least_a);
         f->beyond |= is_beyond(f->a[i]);
     }
-    for (unsigned i = 0; i < k; i += 2) {
-        vint e = vfields(load(o->b[i]), least_b);
+    for (unsigned i = 0; i < k * COLS; i += LANES) {
+        vint e = vfields(load(o->b[0] + i), least_b);
 
-        memcpy(f->b[i], &e, sizeof e);
+        memcpy(f->b[0] + i, &e, sizeof e);
         f->beyond |= is_beyond(e);
     }
 }
 
 /* The largest exponent of each row's products and C, as a field.  The bias is
  * taken off before the sum: two fields together do not fit 32 bits. */
-static inline vint largest(const struct fields *f, unsigned k0, unsigned n,
-                           unsigned col, vfloat acc)
+INLINE vint largest(const struct fields *f, unsigned k0, unsigned n,
+                    unsigned col, unsigned chunk, vfloat acc, int least)
 {
-    vint e = vfields(acc, FIELD(-126));
+    vint e = vfields(acc, FIELD(least));
 
     for (unsigned k = k0; k < k0 + n; k++)
-        e = vmax(e, f->a[k] + (f->b[k][col] - FIELD(0)));
+        e = vmax(e, f->a[k * CHUNKS + chunk] + (f->b[k][col] - FIELD(0)));
     return e;
 }
 
 /* Lanes whose largest exponent the vector path cannot handle. */
-static inline vint is_extreme(vint e)
+INLINE vint is_extreme(vint e)
 {
     return (e > FIELD(100)) | ((e < FIELD(-90)) & (e > NOTHING / 2));
 }
 
 /* nearest_f16 for a vector. */
-static inline vdouble vnearest_f16(vdouble x)
+INLINE vdouble vnearest_f16(vdouble x)
 {
     vlong e = (vlong)x & (INT64_C(0x7ff) << 52);
     vlong least = (vlong){0} + (INT64_C(1009) << 52);
@@ -297,15 +314,15 @@ static inline vdouble vnearest_f16(vdouble x)
     return (vdouble)((over & inf) | (~over & (vlong)r));
 }
 
-/* Rounds sums of n/8 + 1 parts, in units of 2^(e - F), into acc.  Doubles
- * hold them exactly; eight lanes at a time. */
-static inline void finish(const vint *part, unsigned parts, vint e,
-                          const struct vg_mma_model *m, float *acc)
+/* Rounds the sums of `parts` vectors, in units of 2^(e - F), into acc.
+ * Doubles hold them exactly; half of the lanes at a time. */
+INLINE void finish(const vint *part, unsigned parts, vint e,
+                   const struct vg_mma_model *m, float *acc)
 {
     unsigned keep = m->round == VG_ROUND_F32 ? 23 : 13;
     vint unit = e - (int32_t)(m->fraction << 23);
 
-    for (unsigned h = 0; h < ROWS; h += ROWS / 2) {
+    for (unsigned h = 0; h < LANES; h += LANES / 2) {
         vdouble sum = {0};
         vfhalf grid, out;
 
@@ -326,10 +343,11 @@ static inline void finish(const vint *part, unsigned parts, vint e,
     }
 }
 
-/* One column whose largest exponents e are known and not extreme. */
-static inline void column(const struct vg_mma_operands *o, unsigned k0,
-                          unsigned n, unsigned col, vint e,
-                          const struct vg_mma_model *m, float *acc)
+/* Some rows of a column; their largest exponents e are not extreme.  acc
+ * points to the first of the rows. */
+INLINE void rows(const struct vg_mma_operands *o, unsigned k0, unsigned n,
+                 unsigned col, unsigned chunk, vint e,
+                 const struct vg_mma_model *m, float *acc)
 {
     vint part[VG_MMA_MAX_K / 8 + 1];
     unsigned parts = 1;
@@ -342,35 +360,42 @@ static inline void column(const struct vg_mma_operands *o, unsigned k0,
         part[parts] = (vint){0};
         for (unsigned k = k1; k < k1 + 8 && k < k0 + n; k++)
             part[parts] += __builtin_convertvector(
-                load(o->a[k]) * o->b[k][col] * scale, vint);
+                load(&o->a[k][chunk * LANES]) * o->b[k][col] * scale, vint);
     }
     finish(part, parts, e, m, acc);
 }
 
 /* One step of all columns. */
-static inline void step(const struct vg_mma_operands *o,
-                        const struct fields *f, unsigned k0, unsigned n,
-                        const struct vg_mma_model *m, float acc[COLS][ROWS])
+INLINE void step(const struct vg_mma_operands *o, const struct fields *f,
+                 unsigned k0, unsigned n, const struct vg_mma_model *m,
+                 float acc[COLS][ROWS])
 {
-    vint e[COLS], bad = f->beyond;
+    vint e[COLS][CHUNKS], bad = f->beyond;
     bool slow;
 
-    for (unsigned col = 0; col < COLS; col++) {
-        e[col] = largest(f, k0, n, col, load(acc[col]));
-        bad |= is_extreme(e[col]);
-    }
-    slow = any(bad);
     for (unsigned col = 0; col < COLS; col++)
-        if (slow && any(f->beyond | is_extreme(e[col])))
+        for (unsigned c = 0; c < CHUNKS; c++) {
+            e[col][c] = largest(f, k0, n, col, c, load(acc[col] + c * LANES),
+                                least_of_c(m));
+            bad |= is_extreme(e[col][c]);
+        }
+    slow = any(bad);
+    for (unsigned col = 0; col < COLS; col++) {
+        vint why = f->beyond;
+
+        for (unsigned c = 0; c < CHUNKS && slow; c++)
+            why |= is_extreme(e[col][c]);
+        if (slow && any(why))
             scalar_column(o, k0, n, col, m, acc[col]);
         else
-            column(o, k0, n, col, e[col], m, acc[col]);
+            for (unsigned c = 0; c < CHUNKS; c++)
+                rows(o, k0, n, col, c, e[col][c], m, acc[col] + c * LANES);
+    }
 }
 
 /* All steps; n is a constant at every call but one. */
-static inline __attribute__((always_inline)) void
-product(const struct vg_mma_operands *o, unsigned k, unsigned n,
-        const struct vg_mma_model *m, float acc[COLS][ROWS])
+INLINE void product(const struct vg_mma_operands *o, unsigned k, unsigned n,
+                    const struct vg_mma_model *m, float acc[COLS][ROWS])
 {
     struct fields f;
 

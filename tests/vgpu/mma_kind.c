@@ -146,10 +146,12 @@ static inline void widen(const uint32_t reg[32], enum vg_elem e, unsigned i,
     }
 }
 
+/* Spreads 32 lanes over four rows of eight: to[q * stride + g] = v[4 g + q];
+ * collect is the inverse. */
+#ifdef __AVX512F__
 typedef float v16 __attribute__((vector_size(64)));
 typedef float v8 __attribute__((vector_size(32)));
 
-/* Spreads 32 lanes over four rows of eight: to[q * stride + g] = v[4 g + q]. */
 static inline void spread(const float v[32], float *to, unsigned stride)
 {
     v16 lo, hi;
@@ -168,7 +170,6 @@ static inline void spread(const float v[32], float *to, unsigned stride)
 #undef ROW
 }
 
-/* The inverse of spread. */
 static inline void collect(const float *from, unsigned stride, float v[32])
 {
     float pair[2][16];
@@ -185,6 +186,21 @@ static inline void collect(const float *from, unsigned stride, float v[32])
                                   22, 30, 7, 15, 23, 31);
     memcpy(v + 16, &out, sizeof out);
 }
+#else
+static inline void spread(const float v[32], float *to, unsigned stride)
+{
+    for (unsigned q = 0; q < 4; q++)
+        for (unsigned g = 0; g < 8; g++)
+            to[q * stride + g] = v[4 * g + q];
+}
+
+static inline void collect(const float *from, unsigned stride, float v[32])
+{
+    for (unsigned q = 0; q < 4; q++)
+        for (unsigned g = 0; g < 8; g++)
+            v[4 * g + q] = from[q * stride + g];
+}
+#endif
 
 static inline __attribute__((always_inline)) void
 gather(const void *const *a, const void *const *b, unsigned na, unsigned nb,
@@ -237,8 +253,8 @@ static void store_d(const struct vg_mma_kind *kind, float acc[8][16],
             memcpy(reg, v[r], sizeof v[r]);
         else
             for (unsigned l = 0; l < 32; l++)
-                reg[l] = vg_sf_to_f16_exact(v[2 * r][l]) |
-                         vg_sf_to_f16_exact(v[2 * r + 1][l]) << 16;
+                reg[l] = vg_sf_to_f16(v[2 * r][l]) |
+                         vg_sf_to_f16(v[2 * r + 1][l]) << 16;
     }
 }
 

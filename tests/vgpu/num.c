@@ -53,6 +53,10 @@ static uint32_t overflow(const struct vg_format *f, bool minus,
     return f->inf ? f->inf : f->nan ? f->nan : f->max;
 }
 
+/* scaled = |v| in units of the result's last place, which for subnormal
+ * results is the format's smallest number; n, its integer part rounded, is
+ * the mantissa with the hidden bit. Adding n to the shifted exponent lets a
+ * carry move into the exponent by itself. */
 uint32_t vg_narrow(double v, const struct vg_format *f,
                    enum vg_rounding mode, bool finite)
 {
@@ -78,6 +82,8 @@ uint32_t vg_narrow(double v, const struct vg_format *f,
                                  : (uint32_t)code);
 }
 
+/* NaN for codes above the largest number, which covers both the IEEE formats
+ * and e4m3's single NaN. */
 double vg_widen(uint32_t bits, const struct vg_format *f)
 {
     uint32_t code = f->sign ? bits & (f->sign - 1) : bits;
@@ -95,6 +101,9 @@ double vg_widen(uint32_t bits, const struct vg_format *f)
            power((int)e - 1 + f->emin - f->mant);
 }
 
+/* Knuth's TwoSum gives the rounding error of p + c exactly. When there is
+ * one, the last bit is made odd (Boldo and Melquiond, Emulation of FMA and
+ * correctly rounded sums, 2008). */
 double vg_fma_odd(double a, double b, double c)
 {
     double p = a * b;               /* exact: at most 22 bits each side */

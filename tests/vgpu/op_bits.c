@@ -56,12 +56,14 @@ static vg_fn *const logic[][4] = {      /* pred, b16, b32, b64 */
 };
 static vg_fn *const shr_signed[4] = {NULL, shr_s16, shr_s32, shr_s64};
 
+/* Index into the rows of `logic`, -1: no such width. */
 static int width_index(unsigned bits)
 {
     return bits == 1 ? 0 : bits == 16 ? 1 : bits == 32 ? 2 : bits == 64 ? 3
                                                                         : -1;
 }
 
+/* {and,or,xor}.type d, a, b {not,cnot}.type d, a */
 static bool decode_logic(struct vg_dec *d)
 {
     enum vg_type t;
@@ -72,6 +74,8 @@ static bool decode_logic(struct vg_dec *d)
                      vg_bits(t), d->out->arg >= NOT ? 1 : 2);
 }
 
+/* {shl,shr}.type d, a, b: b is always 32 bits; counts beyond the width give
+ * 0, or the sign for shr.s (ISA 9.7.8.11, .12). */
 static bool decode_shift(struct vg_dec *d)
 {
     enum vg_type t;
@@ -89,6 +93,7 @@ static bool decode_shift(struct vg_dec *d)
 
 /* ---- lop3: any function of three bits ------------------------------------ */
 
+/* ISA 9.7.8.6: bit k of the table is the result where (a, b, c) = k. */
 static uint32_t lop3_row(uint32_t x, uint32_t y, uint32_t z, uint32_t lut)
 {
     uint32_t r = 0;
@@ -114,6 +119,7 @@ VG_HANDLER(lop3_bool)
     vg_put_pred(vg_row(w, i->op[4]), i->arg >> 8 ? p & q : p | q, mask);
 }
 
+/* lop3{.BoolOp}.b32 d{|p}, a, b, c, immLut{, q} */
 static bool decode_lop3(struct vg_dec *d)
 {
     int op = vg_mod_of(d, "or|and");
@@ -139,6 +145,7 @@ VG_TERNARY(shf_l_clamp, uint32_t, uint32_t,
 VG_TERNARY(shf_r_clamp, uint32_t, uint32_t,
            z >= 32 ? y : PAIR_UP >> (z & 31))
 
+/* shf.{l,r}.{wrap,clamp}.b32 d, a, b, c (ISA 9.7.8.10) */
 static bool decode_shf(struct vg_dec *d)
 {
     static vg_fn *const fn[2][2] = {{shf_l_wrap, shf_l_clamp},
@@ -151,6 +158,7 @@ static bool decode_shf(struct vg_dec *d)
 
 /* ---- bit fields ---------------------------------------------------------- */
 
+/* n ones, n up to 64. */
 static uint64_t low_ones(unsigned n)
 {
     return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
@@ -186,6 +194,7 @@ VG_TERNARY2(bfe_u64, uint64_t, uint64_t, uint32_t, uint32_t,
 VG_TERNARY2(bfe_s64, uint64_t, uint64_t, uint32_t, uint32_t,
             extract(x, y, z, 63, true))
 
+/* bfe.type d, a, position, length */
 static bool decode_bfe(struct vg_dec *d)
 {
     static vg_fn *const fn[VG_INTS] = {
@@ -216,6 +225,7 @@ static bool decode_bfe(struct vg_dec *d)
 BFI(b32, uint32_t, 31)
 BFI(b64, uint64_t, 63)
 
+/* bfi.type d, a, b, position, length */
 static bool decode_bfi(struct vg_dec *d)
 {
     enum vg_type t;
@@ -232,6 +242,7 @@ static bool decode_bfi(struct vg_dec *d)
 
 /* ---- counting and finding ------------------------------------------------ */
 
+/* Swaps neighbouring bits, pairs, nibbles, then bytes. */
 static uint32_t rev32(uint32_t x)
 {
     x = (x >> 1 & 0x55555555) | (x & 0x55555555) << 1;
@@ -252,6 +263,7 @@ static uint32_t top_shift(uint64_t x, uint32_t msb)
 {
     return x ? msb - top_bit(x) : VG_ALL;
 }
+/* bfind of a negative number looks for the top 0 bit. */
 static uint64_t magnitude(int64_t x)
 {
     return (uint64_t)(x < 0 ? ~x : x);
@@ -288,6 +300,7 @@ static bool decode_count(struct vg_dec *d)
            vg_in(d, 1, -1, vg_bits(t));
 }
 
+/* bfind{.shiftamt}.type d, a: -1 when there is no such bit */
 static bool decode_bfind(struct vg_dec *d)
 {
     static vg_fn *const fn[VG_INTS][2] = {
@@ -319,6 +332,7 @@ static uint32_t nth_set(uint32_t bits, uint32_t base, int32_t offset)
 }
 VG_TERNARY2(fns, uint32_t, uint32_t, uint32_t, int32_t, nth_set(x, y, z))
 
+/* fns.b32 d, mask, base, offset */
 static bool decode_fns(struct vg_dec *d)
 {
     if (vg_type(d) != VG_B32)
@@ -339,6 +353,7 @@ VG_BINARY(szext_u_wrap, uint32_t, uint32_t, extend_low(x, y & 31, false))
 VG_BINARY(szext_s_wrap, uint32_t, uint32_t, extend_low(x, y & 31, true))
 VG_BINARY(szext_u_clamp, uint32_t, uint32_t, extend_low(x, y, false))
 VG_BINARY(szext_s_clamp, uint32_t, uint32_t, extend_low(x, y, true))
+/* n ones from position p, cut at bit 31. */
 static uint32_t ones_at(uint32_t p, uint32_t n)
 {
     return p >= 32 ? 0 : (uint32_t)(low_ones(n > 32 ? 32 : n) << p);
@@ -346,6 +361,7 @@ static uint32_t ones_at(uint32_t p, uint32_t n)
 VG_BINARY(bmsk_wrap, uint32_t, uint32_t, ones_at(x & 31, y & 31))
 VG_BINARY(bmsk_clamp, uint32_t, uint32_t, ones_at(x, y))
 
+/* szext.{wrap,clamp}.{u32,s32} d, a, n */
 static bool decode_szext(struct vg_dec *d)
 {
     static vg_fn *const fn[2][2] = {{szext_u_wrap, szext_s_wrap},
@@ -357,6 +373,7 @@ static bool decode_szext(struct vg_dec *d)
     return vg_simple(d, fn[mode][t == VG_S32], 32, 2);
 }
 
+/* bmsk.{wrap,clamp}.b32 d, position, length */
 static bool decode_bmsk(struct vg_dec *d)
 {
     int mode = vg_mod_of(d, "wrap|clamp");
@@ -368,6 +385,9 @@ static bool decode_bmsk(struct vg_dec *d)
 /* ---- prmt (ISA 9.7.8.7) -------------------------------------------------- */
 
 enum { PRMT, F4E, B4E, RC8, ECL, ECR, RC16 };
+/* The pool is {b, a}, byte 0 lowest. Mode 0 takes four nibbles of the
+ * selector, whose top bit replicates the byte's sign; the others its low two
+ * bits. */
 static uint32_t permute(uint32_t x, uint32_t y, uint32_t sel, uint32_t mode)
 {
     uint64_t pool = (uint64_t)y << 32 | x;
@@ -390,6 +410,7 @@ static uint32_t permute(uint32_t x, uint32_t y, uint32_t sel, uint32_t mode)
 VG_TERNARY(prmt, uint32_t, uint32_t, permute(x, y, z, PRMT))
 VG_TERNARY(prmt_mode, uint32_t, uint32_t, permute(x, y, z, i->arg))
 
+/* prmt.b32{.mode} d, a, b, selector */
 static bool decode_prmt(struct vg_dec *d)
 {
     if (vg_type(d) != VG_B32)
@@ -400,6 +421,7 @@ static bool decode_prmt(struct vg_dec *d)
 
 /* ---- dp4a, dp2a (ISA 9.7.1.22, .23) -------------------------------------- */
 
+/* Field of `bits` at bit `at`, extended. */
 static int32_t part(uint32_t v, unsigned at, unsigned bits, bool is_signed)
 {
     uint32_t field = v >> at << (32 - bits);
@@ -427,6 +449,7 @@ static uint32_t dot2(uint32_t x, uint32_t y, uint32_t z, uint32_t how)
 VG_TERNARY(dp4a, uint32_t, uint32_t, dot4(x, y, z, i->arg))
 VG_TERNARY(dp2a, uint32_t, uint32_t, dot2(x, y, z, i->arg))
 
+/* dp4a.atype.btype d, a, b, c dp2a.{lo,hi}.atype.btype d, a, b, c */
 static bool decode_dot(struct vg_dec *d)
 {
     bool two = strcmp(d->in->word[0], "dp2a") == 0;

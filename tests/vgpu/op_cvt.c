@@ -32,6 +32,7 @@ VG_UNARY(f32_s32, float, int32_t, x)
 VG_UNARY(f32_u32, float, uint32_t, x)
 VG_UNARY(f64_f32, double, float, x)
 
+/* Toward zero, clamped, NaN to 0 (ISA 9.7.9.21); written without branches. */
 static inline int32_t to_s32(float x)
 {
     int32_t v = x >= 0x1p31f ? INT32_MAX : x <= -0x1p31f ? INT32_MIN
@@ -136,6 +137,7 @@ static bool is_signed(enum vg_type t)
     return t == VG_S8 || t == VG_S16 || t == VG_S32 || t == VG_S64;
 }
 
+/* The element format of a float type, NULL for f64 and integers. */
 static const struct vg_format *format_of(enum vg_type t)
 {
     switch (t) {
@@ -164,6 +166,7 @@ static uint64_t raw(const void *row, unsigned bits, int l)
     }
 }
 
+/* The low bits of a register as a number of type t. */
 static int64_t as_int(uint64_t v, enum vg_type t)
 {
     unsigned shift = 64 - vg_bits(t);
@@ -171,6 +174,7 @@ static int64_t as_int(uint64_t v, enum vg_type t)
                         : (int64_t)(v << shift >> shift);
 }
 
+/* A float source; .ftz flushes f32 inputs. */
 static double as_double(uint64_t v, enum vg_type t, bool ftz)
 {
     if (t == VG_F64)
@@ -188,6 +192,7 @@ static enum vg_rounding mode_of(enum round r)
     return r <= RNA ? m[r] : VG_RN;
 }
 
+/* For conversions that the host does in one rounding. */
 static int host_mode(enum round r)
 {
     return r == RZ ? FE_TOWARDZERO : r == RM ? FE_DOWNWARD
@@ -211,6 +216,8 @@ static uint64_t from_double(double v, const struct convert *k, enum vg_type t)
     return r;
 }
 
+/* The integer rounding of .rni, .rzi, .rmi, .rpi; trunc when none is named.
+ */
 static double to_integral(double v, enum round r)
 {
     switch (r) {
@@ -221,12 +228,13 @@ static double to_integral(double v, enum round r)
     }
 }
 
-/* An integral double to integer type t: clamped, NaN is 0. */
-static uint64_t clamp_double(double v, enum vg_type t)
+/* An integral double to integer type t: clamped.  A NaN is 0, or, if .f64 or
+ * a 64-bit type takes part, the top bit alone (ISA 9.7.9.21). */
+static uint64_t clamp_double(double v, enum vg_type from, enum vg_type t)
 {
     unsigned n = vg_bits(t);
     if (v != v)
-        return 0;
+        return from == VG_F64 || n == 64 ? UINT64_C(1) << (n - 1) : 0;
     if (is_signed(t)) {
         double top = ldexp(1.0, (int)n - 1);
         if (v >= top)
@@ -272,6 +280,7 @@ static uint64_t int_to_float(int64_t v, const struct convert *k)
     return from_double(vg_bits_double(exact ? u : u | 1), k, k->dt);
 }
 
+/* One value from source bits to result bits. */
 static uint64_t convert_lane(uint64_t v, const struct convert *k)
 {
     if (is_int(k->st)) {
@@ -282,7 +291,7 @@ static uint64_t convert_lane(uint64_t v, const struct convert *k)
     }
     double d = as_double(v, k->st, k->ftz);
     if (is_int(k->dt))
-        return clamp_double(to_integral(d, k->round), k->dt);
+        return clamp_double(to_integral(d, k->round), k->st, k->dt);
     if (k->round >= RNI && k->round < NONE)
         d = copysign(to_integral(d, k->round), d);
     return from_double(d, k, k->dt);
@@ -308,6 +317,7 @@ static void store(struct vg_warp *w, const struct vg_insn *i, uint32_t mask,
     }
 }
 
+/* The general conversion of single values. */
 VG_HANDLER(any)
 {
     const struct convert *k = i->aux;
@@ -355,6 +365,7 @@ VG_HANDLER(repack)
     store(w, i, mask, r, k->dt, k->dst);
 }
 
+/* Types that hold two floats. */
 static bool is_pair(enum vg_type t)
 {
     return format_of(t) && t != VG_F16 && t != VG_BF16 && t != VG_F32 &&
@@ -363,6 +374,7 @@ static bool is_pair(enum vg_type t)
 
 /* ---- decoding ------------------------------------------------------------ */
 
+/* NULL when a modifier or a width asks for the general handler. */
 static vg_fn *find_fast(const struct convert *k)
 {
     static const char *const names[] = {"rn", "rz", "rm", "rp", "rna",
@@ -379,6 +391,7 @@ static vg_fn *find_fast(const struct convert *k)
     return NULL;
 }
 
+/* What exists in the ISA, by kind and number of operands. */
 static bool convertible(const struct vg_dec *d, const struct convert *k)
 {
     bool known = (is_int(k->dt) || k->dt == VG_F64 || format_of(k->dt)) &&
@@ -391,6 +404,7 @@ static bool convertible(const struct vg_dec *d, const struct convert *k)
     return !is_pair(k->st) && d->in->nops == 2;
 }
 
+/* dtype comes before atype in every spelling. */
 static bool flags(struct vg_dec *d, struct convert *k)
 {
     int round = vg_mod_of(d, ROUND_NAMES);
@@ -402,6 +416,7 @@ static bool flags(struct vg_dec *d, struct convert *k)
     return vg_need_type(d, &k->dt) && vg_need_type(d, &k->st);
 }
 
+/* cvt{.rnd}{.ftz}{.sat}{.relu}{.satfinite}.dtype.atype d, a{, b} */
 static bool decode_cvt(struct vg_dec *d)
 {
     struct convert *k = vg_keep(d, sizeof *k);
@@ -446,6 +461,7 @@ VG_HANDLER(pack_int)
     VG_PUT(0, r);
 }
 
+/* cvt.pack.sat.dtype.s32{.b32} d, a, b{, c} */
 static bool decode_pack(struct vg_dec *d)
 {
     struct convert *k = vg_keep(d, sizeof *k);

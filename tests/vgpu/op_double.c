@@ -11,6 +11,7 @@
 
 #define ROUND(arg) ((arg) & 3)
 #define OP(arg) ((arg) >> 8)
+#define NAN64 UINT64_C(0x7fffffffffffffff)
 
 typedef void row_fn(double *r, const double *a, const double *b,
                     const double *c);
@@ -30,7 +31,7 @@ static double extreme(double x, double y, bool max)
 {
     if (x != x || y != y)
         return x == x ? x : y == y ? y
-                                   : vg_bits_double(UINT64_C(0x7fffffffffffffff));
+                                   : vg_bits_double(NAN64);
     if (x == y)
         return (signbit(x) != 0) == max ? y : x;
     return (x < y) == max ? y : x;
@@ -77,6 +78,7 @@ static const struct {
     [RSQRT_APPROX] = {row_rsqrt_approx, 1},
 };
 
+/* Missing sources repeat the first; their row functions ignore them. */
 VG_HANDLER(arith)
 {
     static const int host[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD,
@@ -97,6 +99,7 @@ VG_HANDLER(arith)
     VG_PUT(0, r);
 }
 
+/* op{.rnd}.f64 d, a{, b{, c}}; the approximations also .approx.ftz */
 static bool decode(struct vg_dec *d)
 {
     enum op op = d->out->arg;

@@ -142,12 +142,16 @@ static void run_row(float *r, const float *a, const float *b, const float *c,
     fesetround(before);
 }
 
+/* Sources are copied even without .ftz: the row functions then never see
+ * their result row among them. */
 static void load(float *to, const float *from, bool flush)
 {
     for (int l = 0; l < VG_LANES; l++)
         to[l] = flush ? vg_flush(from[l]) : from[l];
 }
 
+/* What happens to every result, in the order of the ISA: one NaN, flush,
+ * clamp to [0, 1]. */
 static void end(float *r, uint32_t arg)
 {
     for (int l = 0; l < VG_LANES; l++) {
@@ -169,6 +173,8 @@ static void part(const struct vg_warp *w, const struct vg_insn *i, int at,
     end(r, i->arg);
 }
 
+/* Every f32 instruction with a modifier, and those without a plain handler.
+ */
 VG_HANDLER(general)
 {
     float r[VG_LANES];
@@ -201,6 +207,7 @@ static bool finish(struct vg_dec *d, enum op op, uint32_t flags,
     return ok;
 }
 
+/* The default is .rn where the ISA allows leaving it out. */
 static uint32_t rounding(struct vg_dec *d)
 {
     int mode = vg_mod_of(d, "rn|rz|rm|rp");
@@ -260,6 +267,8 @@ static bool decode_arith(struct vg_dec *d)
     return finish(d, op, common_flags(d), t);
 }
 
+/* div{.approx,.full,.rnd}{.ftz}.f32 d, a, b: full is correctly rounded here,
+ * which is inside its two ulp */
 static bool decode_div(struct vg_dec *d)
 {
     enum vg_type t = peek_type(d);
@@ -270,6 +279,7 @@ static bool decode_div(struct vg_dec *d)
     return finish(d, approx && !full ? DIV_APPROX : DIV, common_flags(d), t);
 }
 
+/* {min,max}{.ftz}{.NaN}{.xorsign.abs}.f32 d, a, b{, c} */
 static bool decode_minmax(struct vg_dec *d)
 {
     bool max = d->out->arg == MAX, ok;
@@ -286,6 +296,7 @@ static bool decode_minmax(struct vg_dec *d)
     return finish(d, max ? three ? MAX3 : MAX : three ? MIN3 : MIN, flags, t);
 }
 
+/* {neg,abs}{.ftz}.f32 d, a */
 static bool decode_sign(struct vg_dec *d)
 {
     bool is_neg = d->out->arg == NEG, ok;

@@ -18,6 +18,7 @@ static bool label_target(struct vg_dec *d, const struct ptx_operand *o,
     return true;
 }
 
+/* bra{.uni} label; .uni promises convergence and changes nothing */
 static bool decode_bra(struct vg_dec *d)
 {
     vg_mod(d, "uni");
@@ -28,6 +29,7 @@ static bool decode_bra(struct vg_dec *d)
                         : vg_error(d, "no target");
 }
 
+/* Peels off one index value after the other. */
 void vg_brx(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     const struct vg_jumps *t = i->aux;
@@ -46,6 +48,7 @@ void vg_brx(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     }
 }
 
+/* brx.idx{.uni} index, list of labels */
 static bool decode_brx(struct vg_dec *d)
 {
     vg_mod(d, "uni");
@@ -69,6 +72,7 @@ static bool decode_brx(struct vg_dec *d)
 
 /* ---- the end of a thread ------------------------------------------------- */
 
+/* Lanes whose guard is false go on. */
 void vg_exit(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     struct vg_group *g = vg_current(w);
@@ -99,6 +103,7 @@ static bool decode_ret(struct vg_dec *d)
     return true;
 }
 
+/* trap and brkpt: the first lane is the one to report. */
 VG_HANDLER(trap)
 {
     vg_fault(w, i, __builtin_ctz(mask), VG_FAILED, "%s executed",
@@ -179,6 +184,7 @@ static bool decode_call(struct vg_dec *d)
 
 /* ---- fences -------------------------------------------------------------- */
 
+/* membar.{cta,gl,sys}: at least as strong as fence.sc of that scope */
 static bool decode_membar(struct vg_dec *d)
 {
     int scope = vg_mod_of(d, "cta|gl|sys");
@@ -216,6 +222,8 @@ static bool decode_proxy(struct vg_dec *d)
     return true;
 }
 
+/* fence{.sc,.acq_rel,...}.scope, fence.proxy..., fence.mbarrier_init...;
+ * without a semantics word a fence is .sc */
 static bool decode_fence(struct vg_dec *d)
 {
     if (vg_mod(d, "proxy"))
@@ -241,6 +249,7 @@ VG_HANDLER(yield)
     w->next = VG_YIELD;
 }
 
+/* nanosleep.u32 t: lets the others run */
 static bool decode_nanosleep(struct vg_dec *d)
 {
     if (vg_type(d) != VG_U32)
@@ -285,23 +294,6 @@ static bool decode_pmevent(struct vg_dec *d)
     return true;
 }
 
-/* createpolicy: the 64-bit policy word has no meaning here. */
-VG_HANDLER(policy)
-{
-    uint64_t r[VG_LANES] = {0};
-    VG_PUT(0, r);
-}
-
-static bool decode_createpolicy(struct vg_dec *d)
-{
-    for (int n = 1; n < d->in->nwords; n++)
-        d->used |= 1u << n;
-    for (int k = 1; k < d->in->nops; k++)
-        d->asked |= 1u << k;
-    d->out->fn = policy;
-    return vg_out(d, 0, -1, 64);
-}
-
 const struct vg_opcode vg_ops_flow[] = {
     {"bra", decode_bra, VG_C_BRANCH, 0},
     {"brx.idx", decode_brx, VG_C_BRANCH, 0},
@@ -316,6 +308,5 @@ const struct vg_opcode vg_ops_flow[] = {
     {"griddepcontrol", decode_griddep, VG_C_OTHER, 0},
     {"setmaxnreg", decode_setmaxnreg, VG_C_OTHER, 0},
     {"pmevent", decode_pmevent, VG_C_OTHER, 0},
-    {"createpolicy", decode_createpolicy, VG_C_OTHER, 0},
     {NULL, NULL, 0, 0},
 };

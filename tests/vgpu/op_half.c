@@ -28,6 +28,7 @@ static const int sources[] = {
     [MAX] = 2, [MIN3] = 3, [MAX3] = 3, [NEG] = 1, [ABS] = 1,
 };
 
+/* As for f32: -0 < +0, a NaN loses unless .NaN. */
 static double extreme(double x, double y, bool max, uint32_t arg)
 {
     bool minus = signbit(x) != signbit(y);
@@ -44,6 +45,8 @@ static double extreme(double x, double y, bool max, uint32_t arg)
     return (x < y) == max ? y : x;
 }
 
+/* On exact doubles; see the head of this file for why one rounding is left.
+ */
 static double compute(double x, double y, double z, uint32_t arg)
 {
     switch (OP(arg)) {
@@ -67,6 +70,7 @@ static uint32_t flush(uint32_t h, uint32_t arg)
     return (arg & FTZ) && !(h & exponent) ? h & 0x8000 : h;
 }
 
+/* One element from source bits to result bits, with all modifiers. */
 static uint16_t one(const uint16_t h[3], uint32_t arg)
 {
     const struct vg_format *f = arg & BF16 ? &vg_bf16 : &vg_f16;
@@ -81,6 +85,7 @@ static uint16_t one(const uint16_t h[3], uint32_t arg)
     return (uint16_t)flush(vg_narrow(r, f, VG_RN, false), arg);
 }
 
+/* Any operation with any modifier. */
 VG_HANDLER(arith)
 {
     int n = i->arg & PAIR ? 2 * VG_LANES : VG_LANES;
@@ -131,6 +136,7 @@ VG_UNARY(abs16, uint16_t, uint16_t, x & 0x7fff)
 VG_UNARY(neg32, uint32_t, uint32_t, x ^ 0x80008000)
 VG_UNARY(abs32, uint32_t, uint32_t, x & 0x7fff7fff)
 
+/* The fastest handler that honours the flags. */
 static vg_fn *handler(enum op op, uint32_t flags)
 {
     static vg_fn *const plain[] = {[ADD] = add_plain, [SUB] = sub_plain,
@@ -144,6 +150,7 @@ static vg_fn *handler(enum op op, uint32_t flags)
     return arith;
 }
 
+/* Modifiers may stand in any order; .abs only belongs to .xorsign. */
 static uint32_t flags_of(struct vg_dec *d)
 {
     static const struct {
@@ -160,6 +167,7 @@ static uint32_t flags_of(struct vg_dec *d)
     return flags;
 }
 
+/* op{.rn}{.ftz}{.sat}{.relu}{.NaN}{.xorsign.abs}.type d, a{, b{, c}} */
 static bool decode(struct vg_dec *d)
 {
     enum op op = d->out->arg;

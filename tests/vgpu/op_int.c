@@ -7,6 +7,7 @@
  */
 #include "alu.h"
 
+/* The b types have no sign and count as unsigned. */
 int vg_int_index(enum vg_type t)
 {
     switch (t) {
@@ -20,6 +21,7 @@ int vg_int_index(enum vg_type t)
     }
 }
 
+/* The shape of most decoders: op.type d, a{, b{, c}} with one width. */
 bool vg_simple(struct vg_dec *d, vg_fn *fn, unsigned bits, int nsrc)
 {
     if (!fn)
@@ -84,6 +86,7 @@ WIDE(s16, int16_t, int32_t, uint32_t)
 WIDE(u32, uint32_t, uint64_t, uint64_t)
 WIDE(s32, int32_t, int64_t, uint64_t)
 
+/* Saturation to s32. */
 static int32_t clamp32(int64_t v)
 {
     return v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : (int32_t)v;
@@ -109,6 +112,7 @@ static by_type add_fn = ALL(add), sub_fn = ALL(sub), min_fn = ALL(min),
 
 /* ---- 24-bit multiplication ----------------------------------------------- */
 
+/* The low 24 bits as a signed number: moved to the top and back. */
 static int64_t s24(int32_t v)
 {
     return (int64_t)((uint64_t)(uint32_t)v << 40) >> 40;
@@ -212,6 +216,7 @@ static by_carry madhic[VG_INTS] = {
     [VG_IS64] = HIGH_CARRY(s64),
 };
 
+/* Appends the carry row behind the sources; in, out: is it read, written. */
 static bool carried(struct vg_dec *d, vg_fn *fn, unsigned bits, int nsrc,
                     bool in, bool out)
 {
@@ -223,6 +228,8 @@ static bool carried(struct vg_dec *d, vg_fn *fn, unsigned bits, int nsrc,
 
 /* ---- decoding ------------------------------------------------------------ */
 
+/* The opcode words of integer and float arithmetic are the same; the type
+ * tells them apart. */
 static bool is_float(const struct vg_dec *d)
 {
     static const char *const names[] = {"f32", "f64", "f16", "bf16", "f16x2",
@@ -260,6 +267,7 @@ static vg_fn *special_int(struct vg_dec *d, uint32_t op, enum vg_type t)
     return NULL;
 }
 
+/* op{.sat}{.relu}{.cc}.type d, a{, b}, and sad.type d, a, b, c */
 static bool decode_arith(struct vg_dec *d)
 {
     static const char *const in_float[] = {
@@ -301,6 +309,7 @@ static bool decode_addc(struct vg_dec *d)
                    vg_bits(t), 2, true, out);
 }
 
+/* {mul,mad}.wide: the result and the addend are twice as wide. */
 static bool decode_wide(struct vg_dec *d, bool mad, int index, unsigned bits)
 {
     d->out->fn = (mad ? madwide_fn : mulwide_fn)[index];
@@ -340,6 +349,7 @@ static bool decode_mul(struct vg_dec *d)
     return vg_simple(d, fn, vg_bits(t), mad ? 3 : 2);
 }
 
+/* mul24.{lo,hi}.type d, a, b mad24.{lo,hi}{.sat}.type d, a, b, c */
 static bool decode_mul24(struct vg_dec *d)
 {
     static vg_fn *const fn[2][2][2] = {

@@ -36,6 +36,7 @@ VG_HANDLER(mov_pred)
     vg_put_pred(vg_row(w, i->op[0]), v, mask);
 }
 
+/* The move of a register of `bits`, NULL when there is none. */
 static vg_fn *mov_of(unsigned bits)
 {
     switch (bits) {
@@ -145,9 +146,12 @@ VG_HANDLER(unpack_2x16)
     VG_PUT(1, hi);
 }
 
+/* mov.b32 d, {a, b} and its kin: the elements fill the register exactly. */
 static bool decode_pack(struct vg_dec *d, unsigned bits)
 {
     int n = vg_elems(d, 1);
+    if (n < 2 || bits % (unsigned)n || bits / (unsigned)n < 8)
+        return vg_error(d, "%d elements do not make %u bits", n, bits);
     unsigned each = bits / (unsigned)n;
     d->out->arg = each;
     d->out->imm = bits;
@@ -159,9 +163,12 @@ static bool decode_pack(struct vg_dec *d, unsigned bits)
     return ok;
 }
 
+/* mov.b32 {d, e}, a and its kin; elements may be sinks. */
 static bool decode_unpack(struct vg_dec *d, unsigned bits)
 {
     int n = vg_elems(d, 0);
+    if (n < 2 || bits % (unsigned)n || bits / (unsigned)n < 8)
+        return vg_error(d, "%d elements do not make %u bits", n, bits);
     unsigned each = bits / (unsigned)n;
     d->out->arg = each;
     d->out->imm = bits;
@@ -223,6 +230,7 @@ static bool decode_clock(struct vg_dec *d, unsigned bits, bool *ok)
 
 /* ---- mov ----------------------------------------------------------------- */
 
+/* mov.type d, a; a may be a register, literal, symbol, special register */
 static bool decode_mov(struct vg_dec *d)
 {
     enum vg_type t;
@@ -269,6 +277,7 @@ VG_HANDLER(move_elements)
     }
 }
 
+/* [parameter of the kernel + constant]: then *at is its byte offset. */
 static bool is_static_param(struct vg_dec *d, uint64_t *at)
 {
     if (!vg_has(d, 1) || d->in->op[1].kind != PTX_OP_ADDR)
@@ -282,11 +291,15 @@ static bool is_static_param(struct vg_dec *d, uint64_t *at)
     return true;
 }
 
-static bool decode_param_vector(struct vg_dec *d, enum vg_type t, uint64_t at)
+/* ld.param.vN: a move per element. */
+static bool decode_param_vector(struct vg_dec *d, enum vg_type t, uint64_t at,
+                                int count)
 {
     int n = vg_elems(d, 0);
     unsigned bits = vg_bits(t);
     bool ok = true;
+    if (d->in->op[0].kind != PTX_OP_VEC || n != count)
+        return vg_error(d, "needs a vector of %d registers", count);
     d->out->arg = bits;
     d->out->fn = move_elements;
     for (int e = 0; ok && e < n; e++) {
@@ -299,6 +312,16 @@ static bool decode_param_vector(struct vg_dec *d, enum vg_type t, uint64_t at)
     return ok;
 }
 
+/* {%rs1, %rs2} of a ld.param.v2.u8: registers wider than the type. */
+static bool extends_elements(const struct vg_dec *d, enum vg_type t)
+{
+    for (int e = 0; e < vg_elems(d, 0); e++)
+        if (vg_width(d, 0, e) > vg_bits(t))
+            return true;
+    return false;
+}
+
+/* ld.param{.vN}.type d, [a] */
 static bool decode_ld_param(struct vg_dec *d)
 {
     uint64_t at;
@@ -310,12 +333,16 @@ static bool decode_ld_param(struct vg_dec *d)
     enum vg_type t;
     if (!vg_need_type(d, &t))
         return false;
+    if (vec >= 0 && extends_elements(d, t)) {
+        d->used = 1;
+        return vg_decode_as(d, "ld");
+    }
     d->asked |= 2;
     uint64_t end = at + vg_bits(t) / 8 * (vec < 0 ? 1 : 2u << vec);
     if (end > d->lower->program->func->param_bytes)
         return vg_error(d, "reads beyond the kernel's parameters");
     if (vec >= 0)
-        return decode_param_vector(d, t, at);
+        return decode_param_vector(d, t, at, 2 << vec);
     unsigned bits = vg_bits(t), to = vg_width(d, 0, -1);
     bool is_signed = t == VG_S8 || t == VG_S16 || t == VG_S32;
     if (to < bits)
@@ -364,6 +391,7 @@ static bool decode_cvta(struct vg_dec *d)
     return vg_out(d, 0, -1, 64) && vg_in(d, 1, -1, 64);
 }
 
+/* Windows are 2^32 bytes each; what is in none of them is global. */
 VG_HANDLER(isspacep)
 {
     const uint64_t *a = VG_ROW(uint64_t, 1);
@@ -380,6 +408,7 @@ VG_HANDLER(isspacep)
     vg_put_pred(vg_row(w, i->op[0]), p, mask);
 }
 
+/* isspacep.space p, a */
 static bool decode_isspacep(struct vg_dec *d)
 {
     int space = vg_mod_of(d, space_names);

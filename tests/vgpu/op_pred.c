@@ -69,6 +69,7 @@ static void halves(const void *row, int stride, bool bf16, uint32_t ftz,
     (bf16 ? vg_row_bf16_to_f32 : vg_row_f16_to_f32)(r, h);
 }
 
+/* NULL: a half type, or one that cannot be compared. */
 static relate_fn *relate_of(enum vg_type t)
 {
     static relate_fn *const ints[VG_INTS] = {relate_u16, relate_s16,
@@ -86,6 +87,8 @@ static relate_fn *relate_of(enum vg_type t)
 enum cmp { EQ, NE, LT, LE, GT, GE, LO, LS, HI, HS, EQU, NEU, LTU, LEU, GTU,
            GEU, NUM, NAN_ };
 
+/* The unordered operators are true when either side is NaN, the ordered ones
+ * false (ISA 9.7.7, table of comparison operators). */
 static uint32_t decide(struct relation r, enum cmp op)
 {
     uint32_t ordered = ~r.nan, le = r.less | r.equal;
@@ -118,6 +121,7 @@ struct compare {
     unsigned bits;          /* of set's result */
 };
 
+/* (a op b) BoolOp {!}c */
 static uint32_t combine(const struct vg_warp *w, const struct vg_insn *i,
                         const struct compare *k, uint32_t v)
 {
@@ -172,6 +176,8 @@ SETP_FAST(u64)
 SETP_FAST(s64)
 SETP_FAST(f32)
 
+/* Results are all ones, or 1.0 for float result types; halves likewise in 16
+ * bits. */
 VG_HANDLER(set)
 {
     const struct compare *k = i->aux;
@@ -193,6 +199,7 @@ VG_HANDLER(set)
 
 /* ---- decoding ------------------------------------------------------------ */
 
+/* The modifiers that setp and set share. */
 static struct compare *new_compare(struct vg_dec *d)
 {
     struct compare *k = vg_keep(d, sizeof *k);
@@ -222,6 +229,7 @@ static bool compare_sources(struct vg_dec *d, struct compare *k,
            (k->combine < 0 || vg_in(d, 3, -1, 1));
 }
 
+/* setp.op{.bool}{.ftz}.type p{|q}, a, b{, {!}c} */
 static bool decode_setp(struct vg_dec *d)
 {
     static vg_fn *const fast[VG_INTS] = {setp_u16, setp_s16, setp_u32,
@@ -290,12 +298,14 @@ SLCT(b16, uint16_t)
 SLCT(b32, uint32_t)
 SLCT(b64, uint64_t)
 
+/* Index by width of selp's and slct's tables. */
 static int size_index(enum vg_type t)
 {
     return vg_bits(t) == 16 ? 0 : vg_bits(t) == 32 ? 1
          : vg_bits(t) == 64 ? 2 : -1;
 }
 
+/* selp.type d, a, b, p: d = p ? a : b */
 static bool decode_selp(struct vg_dec *d)
 {
     static vg_fn *const fn[] = {selp_b16, selp_b32, selp_b64};
@@ -310,6 +320,7 @@ static bool decode_selp(struct vg_dec *d)
            vg_in_typed(d, 2, -1, t) && vg_in(d, 3, -1, 1);
 }
 
+/* slct{.ftz}.type.{s32,f32} d, a, b, c */
 static bool decode_slct(struct vg_dec *d)
 {
     static vg_fn *const fn[][3] = {
@@ -329,6 +340,7 @@ static bool decode_slct(struct vg_dec *d)
 /* ---- testp, copysign ----------------------------------------------------- */
 
 #define TESTP_NAMES "finite|infinite|number|notanumber|normal|subnormal"
+/* smallest: the least normal number of the type. */
 static bool test(double v, double smallest, uint32_t what)
 {
     switch (what) {
@@ -356,6 +368,7 @@ VG_HANDLER(testp_f64)
     vg_put_pred(vg_row(w, i->op[0]), p, mask);
 }
 
+/* testp.property.{f32,f64} p, a */
 static bool decode_testp(struct vg_dec *d)
 {
     int what = vg_mod_of(d, TESTP_NAMES);
@@ -373,6 +386,7 @@ VG_BINARY(copysign_f32, uint32_t, uint32_t,
           (x & 0x80000000) | (y & 0x7fffffff))
 VG_BINARY(copysign_f64, uint64_t, uint64_t, (x & SIGN64) | (y & ~SIGN64))
 
+/* copysign.{f32,f64} d, a, b */
 static bool decode_copysign(struct vg_dec *d)
 {
     enum vg_type t = vg_type(d);

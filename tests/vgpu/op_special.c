@@ -57,6 +57,7 @@ static inline float log2_of(float v)
     return v >= 0.0f ? r : NAN;
 }
 
+/* Double precision makes the two roundings harmless. */
 static inline float rsqrt_of(float v)
 {
     return (float)(1.0 / sqrt((double)v));
@@ -130,6 +131,7 @@ VG_HANDLER(half)
         vg_put16(vg_row(w, i->op[0]), r, mask);
 }
 
+/* op.approx{.ftz}.f32 d, a; ex2 and tanh also for halves and pairs of them */
 static bool decode(struct vg_dec *d)
 {
     enum op op = d->out->arg;

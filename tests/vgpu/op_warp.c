@@ -85,6 +85,7 @@ VG_HANDLER(shfl)
         vg_put_pred(vg_row(w, i->op[5]), p, mask);
 }
 
+/* shfl.sync.mode.b32 d{|p}, a, b, c, membermask */
 static bool decode_shfl(struct vg_dec *d)
 {
     bool sync = vg_mod(d, "sync");
@@ -105,11 +106,13 @@ static bool decode_shfl(struct vg_dec *d)
 /* ---- vote.sync ----------------------------------------------------------- */
 
 enum { ALL_TRUE, ANY, UNI, BALLOT };
+/* The voting predicate, negation applied. */
 static uint32_t source_pred(const struct vg_warp *w, const struct vg_insn *i)
 {
     return VG_MASK(w, i->op[1]) ^ (i->neg >> 1 & 1 ? VG_ALL : 0);
 }
 
+/* All lanes of a set get the same answer. */
 VG_HANDLER(vote)
 {
     uint32_t a = source_pred(w, i), r = 0;
@@ -130,6 +133,8 @@ VG_HANDLER(ballot)
     VG_PUT(0, r);
 }
 
+/* vote.sync.{all,any,uni}.pred d, {!}a, membermask vote.sync.ballot.b32 d,
+ * {!}a, membermask */
 static bool decode_vote(struct vg_dec *d)
 {
     bool sync = vg_mod(d, "sync");
@@ -144,6 +149,7 @@ static bool decode_vote(struct vg_dec *d)
            in_members(d, 2);
 }
 
+/* The lanes that execute the instruction together. */
 VG_HANDLER(activemask)
 {
     uint32_t r[VG_LANES];
@@ -162,12 +168,14 @@ static bool decode_activemask(struct vg_dec *d)
 
 /* ---- match.sync ---------------------------------------------------------- */
 
+/* arg: the key is 64 bits wide. */
 static uint64_t key(const struct vg_warp *w, const struct vg_insn *i, int l)
 {
     return i->arg ? ((const uint64_t *)vg_row(w, i->op[1]))[l]
                   : ((const uint32_t *)vg_row(w, i->op[1]))[l];
 }
 
+/* The lanes of `set` whose key equals lane's. */
 static uint32_t same_key(const struct vg_warp *w, const struct vg_insn *i,
                          uint32_t set, int lane)
 {
@@ -202,6 +210,7 @@ VG_HANDLER(match_all)
         vg_put_pred(vg_row(w, i->op[3]), p, mask);
 }
 
+/* match.{any,all}.sync.type d{|p}, a, membermask */
 static bool decode_match(struct vg_dec *d)
 {
     int mode = vg_mod_of(d, "any|all");
@@ -224,6 +233,7 @@ enum { R_ADD, R_MIN, R_MAX, R_AND, R_OR, R_XOR };
 #define ABS_BIT 32u
 #define NAN_BIT 64u
 
+/* min and max of f32 (sm_100a): as the scalar instructions. */
 static uint32_t reduce_float(uint32_t x, uint32_t y, uint32_t arg)
 {
     union { uint32_t u; float f; } a = {x}, b = {y};
@@ -236,6 +246,7 @@ static uint32_t reduce_float(uint32_t x, uint32_t y, uint32_t arg)
     return (a.f < b.f) == max ? y : x;
 }
 
+/* One step of the reduction of integers or bits. */
 static uint32_t reduce(uint32_t x, uint32_t y, uint32_t arg)
 {
     bool less = arg & SIGNED_BIT ? (int32_t)x < (int32_t)y : x < y;
@@ -258,17 +269,18 @@ VG_HANDLER(redux)
     for_each_set(set) {
         int first = __builtin_ctz(set);
         uint32_t v = a[first] & abs;
-        for (int l = 0; l < VG_LANES; l++)
+        if (i->arg & FLOAT_BIT)
+            v = reduce_float(v, v, i->arg);     /* a NaN becomes the one */
+        for (int l = first + 1; l < VG_LANES; l++)
             if (set >> l & 1)
-                v = l == first && !(i->arg & FLOAT_BIT)
-                        ? v : l == first ? reduce_float(v, v, i->arg)
-                                         : reduce(v, a[l] & abs, i->arg);
+                v = reduce(v, a[l] & abs, i->arg);
         for (int l = 0; l < VG_LANES; l++)
             r[l] = set >> l & 1 ? v : r[l];
     }
     VG_PUT(0, r);
 }
 
+/* redux.sync.op{.abs}{.NaN}.type d, a, membermask */
 static bool decode_redux(struct vg_dec *d)
 {
     bool sync = vg_mod(d, "sync");
@@ -306,9 +318,11 @@ VG_HANDLER(elect)
     vg_put_pred(vg_row(w, i->op[1]), p, mask);
 }
 
+/* elect.sync d|p, membermask */
 static bool decode_elect(struct vg_dec *d)
 {
-    if (!vg_mod(d, "sync") || d->in->op[0].kind != PTX_OP_PAIR)
+    if (!vg_mod(d, "sync") || !vg_has(d, 0) ||
+        d->in->op[0].kind != PTX_OP_PAIR)
         return vg_error(d, "needs .sync and a destination d|p");
     d->out->fn = elect;
     return vg_out(d, 0, 0, 32) && vg_out(d, 0, 1, 1) && in_members(d, 1);
@@ -320,6 +334,7 @@ VG_HANDLER(warp_sync)
         vg_mem_warp_sync(w, set);
 }
 
+/* bar.warp.sync membermask */
 static bool decode_warp_sync(struct vg_dec *d)
 {
     if (!vg_mod(d, "sync"))

@@ -14,6 +14,7 @@
 
 /* ---- modifiers ----------------------------------------------------------- */
 
+/* word[0] is the opcode itself and never a modifier. */
 bool vg_mod(struct vg_dec *d, const char *word)
 {
     for (int n = 1; n < d->in->nwords; n++)
@@ -125,6 +126,7 @@ int vg_new_vreg(struct vg_lower *lo, unsigned bits, bool pinned)
     return lo->nvreg++;
 }
 
+/* Multiplicative hashing (Knuth 6.4); the high bits are the good ones. */
 static unsigned constant_hash(const struct vg_constant *c)
 {
     uint64_t h = c->value * UINT64_C(0x9e3779b97f4a7c15) ^ c->high;
@@ -132,6 +134,8 @@ static unsigned constant_hash(const struct vg_constant *c)
     return (unsigned)((h * UINT64_C(0xbf58476d1ce4e5b9)) >> 33);
 }
 
+/* Doubles the table; it is kept at most half full, so that probes are short
+ * and always end. */
 static bool rehash(struct vg_lower *lo)
 {
     int size = lo->hash_size ? lo->hash_size * 2 : 256;
@@ -174,6 +178,8 @@ int32_t vg_constant_row(struct vg_lower *lo, enum vg_fill fill,
     return -++lo->nconstant;
 }
 
+/* A row's number in the instruction is the order of these calls; handlers
+ * rely on it. */
 bool vg_append(struct vg_dec *d, int32_t row, unsigned access)
 {
     struct vg_lower *lo = d->lower;
@@ -189,6 +195,8 @@ bool vg_append(struct vg_dec *d, int32_t row, unsigned access)
     return true;
 }
 
+/* Values are cut to their width first, so that -1 and 0xffffffff as .b32 are
+ * one row. 128-bit literals are sign-extended. */
 static bool append_constant(struct vg_dec *d, enum vg_fill fill, uint64_t v,
                             unsigned bits)
 {
@@ -253,11 +261,14 @@ static const struct ptx_symbol *alias(const struct vg_frame *f,
     return NULL;
 }
 
+/* Is s a parameter or result of the inlined function? */
 static bool in_frame(const struct vg_frame *f, const struct ptx_symbol *s)
 {
     return f->func->is_entry == false && alias(f, s) != NULL;
 }
 
+/* Walks outwards while the symbol is a parameter of an inlined function:
+ * what the caller passed may itself be a parameter of the caller. */
 bool vg_symbol_place(struct vg_dec *d, const struct ptx_symbol *s,
                      enum ptx_space *space, uint64_t *at)
 {
@@ -284,6 +295,8 @@ bool vg_symbol_place(struct vg_dec *d, const struct ptx_symbol *s,
     return true;
 }
 
+/* mov %rd, symbol: the address within the symbol's space, as PTX wants it
+ * (cvta makes it generic). */
 static bool append_symbol(struct vg_dec *d, const struct ptx_operand *o,
                           unsigned bits)
 {
@@ -336,6 +349,8 @@ int vg_elems(const struct vg_dec *d, int k)
     return o->kind == PTX_OP_VEC || o->kind == PTX_OP_PAIR ? o->nelem : 1;
 }
 
+/* Operand k, or its element e when e >= 0, marked as asked for. A scalar is
+ * its own element 0, so decoders need not tell v1 from v2. */
 static const struct ptx_operand *operand(struct vg_dec *d, int k, int e)
 {
     if (!vg_has(d, k)) {
@@ -375,6 +390,8 @@ bool vg_literal(struct vg_dec *d, int k, int64_t *v)
     return true;
 }
 
+/* PTX demands matching widths; where it does not (ld, st, cvt), decoders
+ * pass bits = 0. */
 static bool append_register(struct vg_dec *d, const struct ptx_operand *o,
                             int k, unsigned bits, unsigned access)
 {
@@ -383,13 +400,15 @@ static bool append_register(struct vg_dec *d, const struct ptx_operand *o,
         return vg_error(d, "operand %d is %u bits wide, %u are needed", k + 1,
                         have, bits);
     if (o->negated) {
-        if (have != 1 || access != VG_READ)
+        if (have != 1 || access != VG_READ || d->out->nop > 31)
             return vg_error(d, "operand %d cannot be negated", k + 1);
         d->out->neg |= 1u << d->out->nop;
     }
     return vg_append(d, d->lower->frame->reg_base + o->reg, access);
 }
 
+/* A literal's value in type t; f16 operands are never float literals in PTX
+ * (the ISA has only 0f and 0d forms). */
 static uint64_t float_bits(enum vg_type t, double v)
 {
     union { double d; uint64_t u; } d = {v};
@@ -409,6 +428,7 @@ static uint64_t literal_bits(const struct ptx_operand *o, enum vg_type t)
     return o->bits;
 }
 
+/* What may stand where a value is read. t matters for float literals only. */
 static bool append_source(struct vg_dec *d, int k, int e, enum vg_type t,
                           unsigned bits)
 {
@@ -449,6 +469,8 @@ bool vg_in_typed(struct vg_dec *d, int k, int e, enum vg_type t)
     return append_source(d, k, e, t, vg_bits(t));
 }
 
+/* What may stand where a value is written. All sinks share one row that
+ * nobody reads. */
 static bool append_target(struct vg_dec *d, int k, int e, unsigned bits,
                           unsigned access)
 {

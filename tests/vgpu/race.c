@@ -156,6 +156,7 @@ struct access {
     struct vg_race_hit *hit;
     unsigned lane;
     uint32_t off, size;     /* bytes of the cell */
+    uint32_t tag;           /* op->inst with its flags */
 };
 
 static unsigned thread_of(const struct access *a)
@@ -254,7 +255,7 @@ static void record_write(const struct access *a, struct vg__cell *c)
 {
     c->w_epoch = a->r->epoch[a->op->warp];
     c->w_seq = a->r->seq;
-    c->w_inst = tagged_inst(a->op);
+    c->w_inst = a->tag;
     c->w_thread = (uint16_t)thread_of(a);
     c->r_warp = 0;
     c->r_epoch = 0;
@@ -269,7 +270,7 @@ static void merge_reader(const struct access *a, struct vg__reader *e)
 {
     const struct vg_race *r = a->r;
     unsigned w = a->op->warp;
-    uint32_t now = r->epoch[w], tag = tagged_inst(a->op);
+    uint32_t now = r->epoch[w], tag = a->tag;
 
     if (e->epoch != now) {
         if (e->epoch <= r->floor[w])
@@ -377,9 +378,11 @@ static bool access_bytes(struct access *a, uint32_t off, unsigned n,
     return true;
 }
 
-static bool access_lane(struct access *a, cell_fn *fn)
+/* The access of one lane, without its first `skip` bytes. */
+static bool access_lane(struct access *a, unsigned skip, cell_fn *fn)
 {
-    uint32_t off = a->op->off[a->lane], end = off + a->op->size;
+    uint32_t off = a->op->off[a->lane] + skip;
+    uint32_t end = a->op->off[a->lane] + a->op->size;
 
     while (off < end) {
         unsigned lo = off & 3, n = 4 - lo;
@@ -400,15 +403,86 @@ static bool access_lane(struct access *a, cell_fn *fn)
     return true;
 }
 
+/* ---- the common cases --------------------------------------------------- */
+
+/* Whole words whose last write is settled: the reader is the first since
+ * then, or joins readers of its own warp.  Returns false when it is anything
+ * else. */
+static inline bool read_settled(struct vg_race *r, struct vg__cell *c,
+                                unsigned w, uint32_t settled, uint32_t bit,
+                                uint32_t tag)
+{
+    uint32_t now = r->epoch[w];
+    struct vg__reader *e;
+
+    if (c->w_epoch > settled || c->r_warp == READ_SPLIT)
+        return false;
+    if (c->r_warp == READ_MANY) {
+        e = &readers_of(r, c->r_ext)[w];
+        if (e->epoch <= settled)
+            *e = (struct vg__reader){now, bit, tag};
+        else if (e->epoch != now || (e->inst ^ tag) & ~INST_MASK)
+            return false;
+        e->lanes |= bit;
+        return true;
+    }
+    if (c->r_epoch <= settled) {
+        c->r_warp = (uint16_t)w;
+        c->r_epoch = now;
+        c->r_lanes = bit;
+        c->r_inst = tag;
+        return true;
+    }
+    if (c->r_warp != w || c->r_epoch != now || (c->r_inst ^ tag) & ~INST_MASK)
+        return false;
+    c->r_lanes |= bit;
+    return true;
+}
+
+/* A write after which nothing has happened that is not settled. */
+static inline bool is_settled(const struct vg__cell *c, uint32_t settled)
+{
+    return c->w_epoch <= settled && c->r_epoch <= settled &&
+           c->r_warp < READ_SPLIT;
+}
+
+/* Does one lane's access word by word as long as they are common cases;
+ * returns how many bytes it did. */
+static inline unsigned access_words(struct access *a)
+{
+    const struct vg_race_op *op = a->op;
+    struct vg_race *r = a->r;
+    uint32_t settled = r->settled[op->warp], bit = 1u << a->lane;
+    struct vg__cell *c = &r->cell[op->off[a->lane] >> 2];
+    unsigned n = 0;
+
+    if (op->kind == VG_RACE_READ) {
+        while (n < op->size &&
+               read_settled(r, c, op->warp, settled, bit, a->tag)) {
+            n += 4;
+            c++;
+        }
+        return n;
+    }
+    for (; n < op->size && is_settled(c, settled); n += 4)
+        record_write(a, c++);
+    return n;
+}
+
 bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
                     struct vg_race_hit *hit)
 {
-    struct access a = {.r = r, .op = op, .hit = hit};
+    struct access a = {
+        .r = r, .op = op, .hit = hit, .tag = tagged_inst(op)};
 
     r->seq++;
     for (uint32_t m = op->mask; m; m &= m - 1) {
+        unsigned done = 0;
+
         a.lane = (unsigned)__builtin_ctz(m);
-        if (!access_lane(&a, access_cell))
+        if (!((op->off[a.lane] | op->size) & 3))
+            done = access_words(&a);
+        if (done < op->size && !access_lane(&a, done, access_cell))
             return false;
     }
     return true;
@@ -422,11 +496,11 @@ static bool record_cell(const struct access *a, struct vg__cell *c)
 
 void vg_race_record(struct vg_race *r, const struct vg_race_op *op)
 {
-    struct access a = {.r = r, .op = op};
+    struct access a = {.r = r, .op = op, .tag = tagged_inst(op)};
 
     r->seq++;
     for (uint32_t m = op->mask; m; m &= m - 1) {
         a.lane = (unsigned)__builtin_ctz(m);
-        access_lane(&a, record_cell);
+        access_lane(&a, 0, record_cell);
     }
 }

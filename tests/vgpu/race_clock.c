@@ -57,7 +57,7 @@ bool vg__race_clocks_size(struct vg_race *r, unsigned n)
     uint32_t *p;
 
     vg__race_clocks_free(r);
-    p = calloc(3 * n + 3 * row + n * n + (size_t)n * 1024, sizeof *p);
+    p = calloc(4 * n + 3 * row + n * n + (size_t)n * 1024, sizeof *p);
     r->has_fenced = calloc(2 * n, sizeof *r->has_fenced);
     r->epoch = p;
     if (!p || !r->has_fenced)
@@ -65,7 +65,8 @@ bool vg__race_clocks_size(struct vg_race *r, unsigned n)
     r->has_pending = r->has_fenced + n;
     r->floor = p + n;
     r->live = p + 2 * n;
-    r->know = p + 3 * n;
+    r->settled = p + 3 * n;
+    r->know = p + 4 * n;
     r->fenced = r->know + row;
     r->pending = r->fenced + row;
     r->least = r->pending + row;
@@ -81,7 +82,7 @@ void vg__race_clocks_start(struct vg_race *r, const uint32_t *live)
     r->top = r->base + 1;
     for (unsigned w = 0; w < n; w++) {
         r->epoch[w] = r->top;
-        r->floor[w] = r->base;
+        r->floor[w] = r->settled[w] = r->base;
         r->live[w] = live[w];
     }
     for (size_t i = 0; i < (size_t)n * n * 32; i++)
@@ -97,6 +98,16 @@ void vg__race_clocks_start(struct vg_race *r, const uint32_t *live)
 static void advance(struct vg_race *r, unsigned w)
 {
     r->top = max32(r->top, ++r->epoch[w]);
+}
+
+void vg__race_settle(struct vg_race *r, unsigned w)
+{
+    const uint32_t *least = r->least + w * r->nwarps;
+    uint32_t e = r->floor[w];
+
+    for (unsigned u = 0; u < r->nwarps; u++)
+        e = u != w && least[u] < e ? least[u] : e;
+    r->settled[w] = e;
 }
 
 void vg_race_exit(struct vg_race *r, unsigned warp, uint32_t lanes)
@@ -126,6 +137,7 @@ void vg_race_warp_sync(struct vg_race *r, unsigned w, uint32_t lanes)
 
     if (!(r->live[w] & ~lanes)) {
         r->floor[w] = r->epoch[w];
+        vg__race_settle(r, w);
     } else {
         own_row(r, w, lanes, row);
         for (uint32_t m = lanes; m; m &= m - 1) {
@@ -184,6 +196,7 @@ void vg_race_acquire(struct vg_race *r, unsigned w, uint32_t lanes,
                 least = know[u * 32 + l];
         r->least[w * n + u] = least;
     }
+    vg__race_settle(r, w);
 }
 
 /* ---- fences and flags --------------------------------------------------- */

@@ -46,6 +46,9 @@ struct vg_race {
     uint32_t nsplit, split_room;
 
     uint32_t *epoch, *floor, *live; /* [nwarps] */
+    uint32_t *settled;         /* [nwarps]: whatever any thread did up to this
+                                  epoch is ordered before the warp: minimum of
+                                  floor and least */
     uint32_t *know;            /* [nwarps][32 * nwarps] */
     uint32_t *least;           /* [nwarps][nwarps]: minimum of know's lanes */
     uint32_t *lane;            /* [nwarps][32][32] */
@@ -56,6 +59,9 @@ struct vg_race {
     struct vg__flag *flag;
     unsigned nflags, flags_room;
 };
+
+/* Recomputes settled[w]; called when floor or least has changed. */
+void vg__race_settle(struct vg_race *r, unsigned w);
 
 bool vg__race_clocks_size(struct vg_race *r, unsigned nwarps);
 void vg__race_clocks_start(struct vg_race *r, const uint32_t *live);

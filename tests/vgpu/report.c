@@ -51,6 +51,7 @@ void vg_place(const struct vg_program *p, int pc, char *out, size_t n)
         snprintf(out, n, "ptx line %d: %s", in->ptx_line, in->opcode);
 }
 
+/* Block, warp and, for one lane, threadIdx. */
 static void put_where(struct text *t, const struct vg_warp *w, int lane)
 {
     const struct vg_cta *c = w->cta;
@@ -64,6 +65,8 @@ static void put_where(struct text *t, const struct vg_warp *w, int lane)
         n / b[0] / b[1]);
 }
 
+/* Back to run_guarded of the worker, which decides whether this fault is the
+ * one to report. */
 _Noreturn static void end(struct vg_worker *k, enum vg_code code,
                           struct text *t)
 {
@@ -91,6 +94,7 @@ void vg_fault(struct vg_warp *w, const struct vg_insn *i, int lane,
 
 /* ---- deadlock ------------------------------------------------------------ */
 
+/* What a group is doing, in words. */
 static void put_waiting(struct text *t, const struct vg_warp *w,
                         const struct vg_group *g)
 {
@@ -112,6 +116,7 @@ static void put_waiting(struct text *t, const struct vg_warp *w,
     }
 }
 
+/* One line per group of the warp. */
 static void put_warp(struct text *t, const struct vg_warp *w)
 {
     const struct vg_program *p = w->cta->launch->program;
@@ -144,6 +149,7 @@ static const struct vg_group *split_warp(const struct vg_set *s,
     return NULL;
 }
 
+/* The headline of a fault by lanes that never come. */
 static void put_split(struct text *t, const struct vg_warp *w,
                       const struct vg_group *g)
 {
@@ -164,6 +170,8 @@ static void put_split(struct text *t, const struct vg_warp *w,
 
 #define SHOW_WARPS 64
 
+/* A CTA has at most 32 warps, but cooperative grids have many CTAs: the list
+ * is cut after SHOW_WARPS. */
 void vg_deadlock(struct vg_set *s, bool watchdog)
 {
     struct vg_worker *k = s->cta[0].worker;

@@ -21,6 +21,8 @@
 /* Backward branches of a diverged group before the others get a turn. */
 #define SPINS_IN_ORDER 1024
 
+/* The last group takes the free place; `cur` follows the group it meant, or
+ * points anywhere when that one is gone. */
 static void remove_group(struct vg_warp *w, int g)
 {
     w->ngroups--;
@@ -40,6 +42,7 @@ static int group_at(const struct vg_warp *w, int pc, int g)
     return -1;
 }
 
+/* Whoever waits for lanes looks again when lanes join. */
 static void join(struct vg_group *t, uint32_t mask)
 {
     t->mask |= mask;
@@ -48,6 +51,9 @@ static void join(struct vg_group *t, uint32_t mask)
     t->spins = 0;
 }
 
+/* Moving a whole group to a free pc keeps its place in the array; else lanes
+ * leave it for another group, which may be a new, last one. A group that has
+ * arrived at a barrier is never joined: newcomers have not arrived. */
 void vg_move(struct vg_warp *w, int g, uint32_t mask, int pc)
 {
     struct vg_group *from = &w->group[g];
@@ -66,6 +72,8 @@ void vg_move(struct vg_warp *w, int g, uint32_t mask, int pc)
         remove_group(w, g);
 }
 
+/* Not an error yet: the missing lanes may be on their way. Whether they can
+ * come at all shows when nothing else can run (vg_deadlock). */
 bool vg_converged(struct vg_warp *w, uint32_t need)
 {
     struct vg_group *g = vg_current(w);
@@ -77,6 +85,7 @@ bool vg_converged(struct vg_warp *w, uint32_t need)
     return false;
 }
 
+/* Groups that wait for lanes look again: a wait may be over, or in vain. */
 void vg_lanes_exit(struct vg_warp *w, uint32_t mask)
 {
     struct vg_cta *c = w->cta;
@@ -107,6 +116,7 @@ void vg_retry(struct vg_warp *w, const char *fmt, ...)
 
 /* ---- choosing a group ---------------------------------------------------- */
 
+/* Lowest pc among the groups that may run; -1 none. */
 static int lowest(const struct vg_warp *w)
 {
     int best = -1;
@@ -119,6 +129,7 @@ static int lowest(const struct vg_warp *w)
     return best;
 }
 
+/* When only tired groups are left, they are rested. */
 static bool choose(struct vg_warp *w)
 {
     int best = lowest(w);
@@ -153,12 +164,15 @@ static int meeting(const struct vg_warp *w)
 
 /* ---- running ------------------------------------------------------------- */
 
+/* The lanes for which the guard holds. */
 static inline uint32_t guarded(const struct vg_warp *w,
                                const struct vg_insn *i, uint32_t mask)
 {
     return mask & (VG_MASK(w, i->guard) ^ i->guard_not);
 }
 
+/* n instructions from pc on were issued for the lanes of mask. Kept as
+ * differences, so that a run costs two additions however long it is. */
 static inline void count(struct vg_warp *w, int pc, int n, uint32_t mask)
 {
     struct vg_worker *k = w->cta->worker;
@@ -170,6 +184,7 @@ static inline void count(struct vg_warp *w, int pc, int n, uint32_t mask)
     w->cta->clock += (uint64_t)n;
 }
 
+/* The inner loop of the virtual GPU. */
 static inline void straight(struct vg_warp *w, const struct vg_insn *i, int n,
                             uint32_t mask)
 {
@@ -193,6 +208,8 @@ static void spin(struct vg_warp *w, struct vg_group *g)
     }
 }
 
+/* `mask` holds the lanes that jump. The others become a group of their own
+ * at pc + 1, then the jumpers move. */
 void vg_bra(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     struct vg_group *g = vg_current(w);
@@ -207,6 +224,7 @@ void vg_bra(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     vg_move(w, w->cur, mask, i->target);
 }
 
+/* Lanes that have exited, or never were, cannot come: no need to wait. */
 static void need_whole_warp(struct vg_warp *w, const struct vg_insn *i)
 {
     if (w->live != VG_ALL)
@@ -247,6 +265,7 @@ static bool members(struct vg_warp *w, const struct vg_insn *i)
     return true;
 }
 
+/* What the handler asked for in w->next. */
 static void finish(struct vg_warp *w)
 {
     struct vg_group *g = vg_current(w);
@@ -336,6 +355,8 @@ static uint64_t run_group(struct vg_warp *w, uint64_t budget)
     return done;
 }
 
+/* Yielding ends the warp's turn too: whoever it waits for may be in another
+ * warp. */
 uint64_t vg_warp_run(struct vg_warp *w, uint64_t budget)
 {
     uint64_t done = 0;

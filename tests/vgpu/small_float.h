@@ -98,16 +98,4 @@ static inline uint32_t vg_sf_to_bf16(float x)
     return (u & 0x7fffffff) > 0x7f800000u ? 0x7fff : r;
 }
 
-/* An fp32 that f16 can represent (or infinity, or NaN: 0x7fff). */
-static inline uint32_t vg_sf_to_f16_exact(float x)
-{
-    uint32_t u = vg_sf_bits(x), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
-    uint32_t normal = (mag >> 13) - (112u << 10);
-    uint32_t tiny = (uint32_t)(int32_t)(vg_sf_float(mag) * 0x1p24f);
-    uint32_t h = mag < 0x38800000u ? tiny : normal;
-
-    h = mag >= 0x7f800000u ? 0x7c00 : h;
-    return mag > 0x7f800000u ? 0x7fff : sign | h;
-}
-
 #endif

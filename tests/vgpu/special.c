@@ -16,6 +16,7 @@ enum scope { LAUNCH, CTA, WARP };
 typedef uint64_t value_fn(const struct vg_launch *l, const struct vg_cta *c,
                           const struct vg_warp *w, unsigned lane, unsigned n);
 
+/* A launch without clusters has clusters of one CTA. */
 static unsigned cluster_dim(const struct vg_launch *l, unsigned n)
 {
     uint32_t c = l->config.cluster[n];
@@ -199,6 +200,7 @@ static const struct {
     {"is_explicit_cluster", is_explicit_cluster, LAUNCH, 0, 1},
 };
 
+/* bits: the register's own width; reading it as another is allowed. */
 int vg_special_find(const char *name, unsigned *bits, bool *uniform)
 {
     for (size_t n = 0; n < sizeof specials / sizeof *specials; n++)
@@ -210,6 +212,7 @@ int vg_special_find(const char *name, unsigned *bits, bool *uniform)
     return -1;
 }
 
+/* Per lane, because %tid, %laneid and %lanemask differ between lanes. */
 void vg_special_fill(int id, unsigned bits, const struct vg_launch *l,
                      const struct vg_cta *c, const struct vg_warp *w,
                      void *row)

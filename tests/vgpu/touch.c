@@ -100,7 +100,7 @@ static void check_align(struct vg_touch *t, uint32_t todo,
 {
     uint64_t low = 0;
 
-    if (!vg_checking(t->w, VG_CHECK_ALIGN))
+    if (!vg_checking(t->w, VG_CHECK_ALIGN) && how->path != VG_PATH_ATOMIC)
         return;
     for (int l = 0; l < VG_LANES; l++)
         low |= todo >> l & 1 ? t->addr[l] : 0;
@@ -219,7 +219,10 @@ static void count_global(struct vg_touch *t, const struct vg_how *how)
 {
     struct vg_traffic *g = &vg_counts_of(t)->global[how->path];
     struct vg_line line[VG_MAX_LINES];
-    unsigned n = vg_lines_of(t->addr, t->mask, t->size, line);
+    unsigned n = t->dense
+                     ? vg_lines_of_range(t->addr[0],
+                                         (uint64_t)VG_LANES * t->size, line)
+                     : vg_lines_of(t->addr, t->mask, t->size, line);
 
     g->requests++;
     g->bytes += (uint64_t)__builtin_popcount(t->mask) * t->size;
@@ -369,6 +372,10 @@ static void touch_shared(struct vg_touch *t, uint32_t todo,
     struct vg_mem_cta *mc = owner->mem;
     uint32_t off[VG_LANES];
 
+    if (!mc)
+        vg_fault(t->w, t->i, first, VG_OUT_OF_MEMORY,
+                 "the host has no memory for the state of block %u of the "
+                 "cluster", owner->rank);
     choose_lanes(t, todo, window, UINT64_C(1) << OFFSET_BITS);
     bad = lane_beyond(t, owner->shared_bytes);
     if (bad >= 0)

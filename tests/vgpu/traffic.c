@@ -53,6 +53,24 @@ unsigned vg_lines_of(const uint64_t addr[VG_LANES], uint32_t mask,
     return n;
 }
 
+unsigned vg_lines_of_range(uint64_t addr, uint64_t n,
+                           struct vg_line out[VG_MAX_LINES])
+{
+    unsigned lines = 0;
+
+    while (n) {
+        uint64_t part = LINE - addr % LINE;
+
+        if (part > n)
+            part = n;
+        out[lines].line = addr / LINE;
+        out[lines++].sectors = sector_mask(addr, (unsigned)part);
+        addr += part;
+        n -= part;
+    }
+    return lines;
+}
+
 /* Wavefronts of one phase: the largest number of different words that fall
  * into one bank.  At most 32 words. */
 static unsigned phase_wavefronts(const uint32_t *word, unsigned n)
@@ -73,14 +91,20 @@ static unsigned phase_wavefronts(const uint32_t *word, unsigned n)
     return most;
 }
 
-/* Do the n words fall into n different banks? */
-static bool all_banks_differ(const uint32_t *word, unsigned n)
+/* The common case of wide accesses: lanes of a phase that are aligned to size
+ * and fill different parts of the 128 bytes that the banks are wide. */
+static bool parts_differ(const uint32_t *off, uint32_t lanes, unsigned size)
 {
-    uint32_t seen = 0;
+    uint32_t seen = 0, low = 0, m = lanes;
 
-    for (unsigned k = 0; k < n; k++)
-        seen |= 1u << (word[k] & 31);
-    return (unsigned)__builtin_popcount(seen) == n;
+    for (; m; m &= m - 1) {
+        uint32_t o = off[__builtin_ctz(m)];
+
+        low |= o;
+        seen |= 1u << (o / size & (LINE / size - 1));
+    }
+    return !(low & (size - 1)) &&
+           __builtin_popcount(seen) == __builtin_popcount(lanes);
 }
 
 unsigned vg_wavefronts(const uint32_t off[VG_LANES], uint32_t mask,
@@ -91,16 +115,21 @@ unsigned vg_wavefronts(const uint32_t off[VG_LANES], uint32_t mask,
 
     *phases = 0;
     for (unsigned first = 0; first < VG_LANES; first += lanes) {
-        uint32_t word[VG_LANES];
+        uint32_t all = lanes == VG_LANES ? VG_ALL : (1u << lanes) - 1;
+        uint32_t active = mask & all << first, word[VG_LANES];
         unsigned n = 0;
 
-        for (unsigned l = first; l < first + lanes; l++)
-            for (unsigned k = 0; k < words && mask >> l & 1; k++)
-                word[n++] = off[l] / 4 + k;
-        if (!n)
+        if (!active)
             continue;
         ++*phases;
-        total += all_banks_differ(word, n) ? 1 : phase_wavefronts(word, n);
+        if (size >= 4 && parts_differ(off, active, size)) {
+            total++;
+            continue;
+        }
+        for (uint32_t m = active; m; m &= m - 1)
+            for (unsigned k = 0; k < words; k++)
+                word[n++] = off[__builtin_ctz(m)] / 4 + k;
+        total += phase_wavefronts(word, n);
     }
     return total;
 }
@@ -171,7 +200,7 @@ unsigned vg_mark_sectors(unsigned char *map, uint64_t base,
     unsigned char *p = map + bit / 8;
     unsigned m = l->sectors << (bit & 7), old;
 
-    if ((*(volatile unsigned char *)p & m) == m)
+    if ((__atomic_load_n(p, __ATOMIC_RELAXED) & m) == m)
         return 0;
     old = __atomic_fetch_or(p, (unsigned char)m, __ATOMIC_RELAXED);
     return (unsigned)__builtin_popcount(m & ~old);

@@ -25,6 +25,13 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define UNUSED __attribute__((unused))
 
+/* Makes a new folder and puts its path into `path`. */
+static UNUSED void temp_folder(char *path, size_t size) {
+    const char *base = getenv("TMPDIR");
+    snprintf(path, size, "%s/mlagen-XXXXXX", base ? base : P_tmpdir);
+    assert_non_null(mkdtemp(path));
+}
+
 /* ---- diagnostics --------------------------------------------------------- */
 
 /* Asserts that the list, as gcc-style text, is exactly `text`; empties it. */
@@ -78,9 +85,9 @@ static struct {
 
 static bool failing_says_no(void) {
     failing.requests++;
-    return failing.fail_at && (failing.for_good
-                                   ? failing.requests >= failing.fail_at
-                                   : failing.requests == failing.fail_at);
+    return failing.fail_at &&
+           (failing.for_good ? failing.requests >= failing.fail_at
+                             : failing.requests == failing.fail_at);
 }
 
 static UNUSED void *failing_realloc(void *user, void *ptr, size_t size) {
@@ -109,8 +116,8 @@ static UNUSED void failing_free(void *ptr) {
  * it gets through; then again with every later request failing too.  The body
  * frees all it gets and returns its status: MLAGEN_OK with the right result, or
  * MLAGEN_INTERNAL with the word of it in `d`.  Nothing may leak. */
-static UNUSED void assert_survives_no_memory(
-    enum mlagen_status (*body)(struct mlagen_diags *d)) {
+static UNUSED void
+assert_survives_no_memory(enum mlagen_status (*body)(struct mlagen_diags *d)) {
     mlagen_set_allocator(failing_realloc, NULL);
     json_set_alloc_funcs(failing_malloc, failing_free);
     for (int for_good = 0; for_good < 2; for_good++) {

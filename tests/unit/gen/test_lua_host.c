@@ -79,10 +79,11 @@ static void the_globals_are_those_of_the_contract(void **state) {
         "fail",   "f32",    "include",      "null",         "math",
         "string", "table",  "utf8"};
     static const char *const absent[] = {
-        "io",     "os",    "load",           "loadstring", "dofile",
-        "pairs",  "next",  "collectgarbage", "debug",      "coroutine",
-        "print",  "rawset", "require",       "loadfile",   "package",
-        "warn",   "xpcall", "_G",            "_VERSION",   "unpack"};
+        "io",      "os",        "load",     "loadstring",
+        "dofile",  "pairs",     "next",     "collectgarbage",
+        "debug",   "coroutine", "print",    "rawset",
+        "require", "loadfile",  "package",  "warn",
+        "xpcall",  "_G",        "_VERSION", "unpack"};
     for (size_t i = 0; i < COUNT(there); i++) {
         char expression[64];
         snprintf(expression, sizeof expression, "%s ~= nil", there[i]);
@@ -239,8 +240,7 @@ static void numbers_do_not_ask_the_locale(void **state) {
 static void a_module_is_loaded_once(void **state) {
     (void)state;
     const char *const pairs[] = {
-        "templates/lib/a.lua", "return {n = 0}",
-        "templates/main.lua",
+        "templates/lib/a.lua", "return {n = 0}", "templates/main.lua",
         "local a = use(\"lib/a\")\na.n = a.n + 1\n"
         "return {f = function() return {use(\"lib/a\").n, "
         "rawequal(a, use(\"lib/a\"))} end}",
@@ -264,10 +264,13 @@ static void assert_module_error(const char *const *pairs, const char *text) {
 
 static void a_module_cycle_names_its_way(void **state) {
     (void)state;
-    const char *const pairs[] = {
-        "templates/lib/a.lua", "local b = use(\"lib/b\")\nreturn {}",
-        "templates/lib/b.lua", "\nreturn use(\"lib/a\")",
-        "templates/main.lua", "return use(\"lib/a\")", NULL};
+    const char *const pairs[] = {"templates/lib/a.lua",
+                                 "local b = use(\"lib/b\")\nreturn {}",
+                                 "templates/lib/b.lua",
+                                 "\nreturn use(\"lib/a\")",
+                                 "templates/main.lua",
+                                 "return use(\"lib/a\")",
+                                 NULL};
     assert_module_error(pairs,
                         "templates/lib/b.lua:2: error: module cycle: lib/a <- "
                         "lib/b.lua <- lib/a.lua\n"
@@ -283,8 +286,8 @@ static void faults_of_modules_name_their_line(void **state) {
                                    "templates/main.lua",
                                    "local a = use(\"lib/a\")\nreturn a", NULL};
     const char *const syntax[] = {"templates/lib/a.lua", "\nlocal = 1",
-                                  "templates/main.lua",
-                                  "return use(\"lib/a\")", NULL};
+                                  "templates/main.lua", "return use(\"lib/a\")",
+                                  NULL};
     const char *const no_table[] = {"templates/main.lua", "return 1", NULL};
     const char *const no_entry[] = {"templates/main.lua", "return {}", NULL};
     const char *const no_main[] = {NULL};
@@ -321,15 +324,14 @@ static void compiled_lua_is_not_loaded(void **state) {
 
 static void an_error_tells_how_the_code_was_reached(void **state) {
     (void)state;
-    const char *const pairs[] = {
-        "templates/lib/a.lua",
-        "return {check = function(x)\n"
-        "    fail(\"bad %d, %s\", x, \"sorry\")\nend}",
-        "templates/main.lua",
-        "local a = use(\"lib/a\")\n"
-        "local function g(x)\n    a.check(x)\nend\n"
-        "return {f = function() g(7) return 1 end}",
-        NULL};
+    const char *const pairs[] = {"templates/lib/a.lua",
+                                 "return {check = function(x)\n"
+                                 "    fail(\"bad %d, %s\", x, \"sorry\")\nend}",
+                                 "templates/main.lua",
+                                 "local a = use(\"lib/a\")\n"
+                                 "local function g(x)\n    a.check(x)\nend\n"
+                                 "return {f = function() g(7) return 1 end}",
+                                 NULL};
     assert_module_error(pairs,
                         "templates/lib/a.lua:2: error: bad 7, sorry\n"
                         "templates/main.lua:3: note: reached from here\n"
@@ -465,11 +467,12 @@ static void values_come_back_as_they_went_in(void **state) {
         "false"};
     for (size_t i = 0; i < COUNT(values); i++) {
         struct mlagen_diags d = {0};
-        const char *const pairs[] = {
-            "templates/main.lua", "return {f = function(x) return x end}",
-            NULL};
-        json_t *result, *value = json_loads(
-                            values[i], JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        const char *const pairs[] = {"templates/main.lua",
+                                     "return {f = function(x) return x end}",
+                                     NULL};
+        json_t *result,
+            *value =
+                json_loads(values[i], JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
         assert_int_equal(call_limited(pairs, NULL, value, &result, &d),
                          MLAGEN_OK);
         assert_true(json_equal(result, value));

@@ -149,12 +149,12 @@ static void arch_names_are_read_as_numbers_and_a_suffix(void **state) {
     static const struct {
         const char *text, *name;
     } cases[] = {
-        {"8.0", "sm_80"},      {"8.6", "sm_86"},      {"8.7", "sm_87"},
-        {"8.9", "sm_89"},      {"9.0", "sm_90"},      {"9.0a", "sm_90a"},
-        {"10.0a", "sm_100a"},  {"10.0f", "sm_100f"},  {"10.3a", "sm_103a"},
-        {"11.0a", "sm_110a"},  {"12.0", "sm_120"},    {"12.0f", "sm_120f"},
-        {"12.1a", "sm_121a"},  {"sm_90a", "sm_90a"},  {"90", "sm_90"},
-        {"120", "sm_120"},     {"sm_100", "sm_100"},  {"10.0", "sm_100"},
+        {"8.0", "sm_80"},        {"8.6", "sm_86"},     {"8.7", "sm_87"},
+        {"8.9", "sm_89"},        {"9.0", "sm_90"},     {"9.0a", "sm_90a"},
+        {"10.0a", "sm_100a"},    {"10.0f", "sm_100f"}, {"10.3a", "sm_103a"},
+        {"11.0a", "sm_110a"},    {"12.0", "sm_120"},   {"12.0f", "sm_120f"},
+        {"12.1a", "sm_121a"},    {"sm_90a", "sm_90a"}, {"90", "sm_90"},
+        {"120", "sm_120"},       {"sm_100", "sm_100"}, {"10.0", "sm_100"},
         {"compute_89", "sm_89"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -167,11 +167,30 @@ static void arch_names_are_read_as_numbers_and_a_suffix(void **state) {
 
 static void what_is_no_arch_is_refused(void **state) {
     (void)state;
-    static const char *const texts[] = {
-        "",      "9",      "sm_9",  "9.0a+PTX", "sm_",     "a90",  "9.",
-        ".90",   "9.0.0",  "9.01",  "090",      "sm_90b",  "90aa", "90 ",
-        " 90",   "-90",    "+90",   "9,0",      "1e2",     "0x50", "SM_90",
-        "sm_sm_90", "sm_99999999999999999999", "sm_90f a"};
+    static const char *const texts[] = {"",
+                                        "9",
+                                        "sm_9",
+                                        "9.0a+PTX",
+                                        "sm_",
+                                        "a90",
+                                        "9.",
+                                        ".90",
+                                        "9.0.0",
+                                        "9.01",
+                                        "090",
+                                        "sm_90b",
+                                        "90aa",
+                                        "90 ",
+                                        " 90",
+                                        "-90",
+                                        "+90",
+                                        "9,0",
+                                        "1e2",
+                                        "0x50",
+                                        "SM_90",
+                                        "sm_sm_90",
+                                        "sm_99999999999999999999",
+                                        "sm_90f a"};
     for (size_t i = 0; i < COUNT(texts); i++) {
         struct mlagen_arch arch = {1, 2, 'a'};
         assert_false(mlagen_arch_parse(texts[i], &arch));
@@ -181,7 +200,7 @@ static void what_is_no_arch_is_refused(void **state) {
 
 static void archs_are_ordered_by_number(void **state) {
     (void)state;
-    static const char *const order[] = {"80", "86", "90", "90a", "90f",
+    static const char *const order[] = {"80",  "86",  "90",  "90a", "90f",
                                         "100", "103", "120", "121"};
     for (size_t i = 0; i < COUNT(order); i++)
         for (size_t k = 0; k < COUNT(order); k++) {
@@ -195,7 +214,7 @@ static void archs_are_ordered_by_number(void **state) {
 
 /* ---- installations ------------------------------------------------------- */
 
-static char folder[] = "/tmp/mlagen nvrtc [x] XXXXXX";
+static char base[256], folder[300];
 
 static int remove_one(const char *path, const struct stat *st, int type,
                       struct FTW *walk) {
@@ -243,7 +262,8 @@ static const char fake_source[] =
     "    dlclose(b);\n"
     "    if (real && is(\"error\")) {\n"
     "        p->log = \"src/k.cu(41): error: identifier \\\"x\\\" is \"\n"
-    "                 \"undefined\\n  y = x;\\n      ^\\n\\n1 error detected\\n\";"
+    "                 \"undefined\\n  y = x;\\n      ^\\n\\n1 error "
+    "detected\\n\";"
     "\n        return 6;\n"
     "    }\n"
     "    if (real && is(\"ptxas\")) {\n"
@@ -308,8 +328,9 @@ static void shell(const char *format, ...) {
 static int install(void **state) {
     (void)state;
     const char *cc = getenv("CC") ? getenv("CC") : "cc";
-    if (!mkdtemp(folder))
-        return -1;
+    temp_folder(base, sizeof base);
+    snprintf(folder, sizeof folder, "%s/nvrtc [x] y", base);
+    assert_int_equal(mkdir(folder, 0777), 0);
     put_file("fake.c", fake_source);
     put_file("builtins.c", "int builtins;\n");
     put_file("lacking.c", "int nvrtcVersion(int *a, int *b) { return 0; }\n");
@@ -325,7 +346,7 @@ static int install(void **state) {
 
 static int uninstall(void **state) {
     (void)state;
-    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return nftw(base, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 static int forget_environment(void **state) {
@@ -345,8 +366,7 @@ static enum mlagen_status compile(const char *mode, const char *arch_text,
     setenv("FAKE_NVRTC", mode, 1);
     assert_true(mlagen_arch_parse(arch_text, &arch));
     assert_int_equal(
-        mlagen_nvrtc_open(in_folder("whole/libnvrtc.so.98"), &n, d),
-        MLAGEN_OK);
+        mlagen_nvrtc_open(in_folder("whole/libnvrtc.so.98"), &n, d), MLAGEN_OK);
     enum mlagen_status status = mlagen_nvrtc_compile(
         n, "text", "src/k.cu", "out/src/k.cu", arch, &made, d);
     if (status == MLAGEN_OK) {
@@ -408,13 +428,12 @@ static void compile_errors_carry_their_lines_and_the_log(void **state) {
     (void)state;
     struct mlagen_diags d = {0};
     assert_int_equal(compile("error", "8.0", &d), MLAGEN_CUDA);
-    assert_diags(&d,
-                 "out/src/k.cu:41: error: identifier \"x\" is undefined\n"
-                 "out/src/k.cu: note: log: src/k.cu(41): error: identifier "
-                 "\"x\" is undefined\n"
-                 "out/src/k.cu: note: log:   y = x;\n"
-                 "out/src/k.cu: note: log:       ^\n"
-                 "out/src/k.cu: note: log: 1 error detected\n");
+    assert_diags(&d, "out/src/k.cu:41: error: identifier \"x\" is undefined\n"
+                     "out/src/k.cu: note: log: src/k.cu(41): error: identifier "
+                     "\"x\" is undefined\n"
+                     "out/src/k.cu: note: log:   y = x;\n"
+                     "out/src/k.cu: note: log:       ^\n"
+                     "out/src/k.cu: note: log: 1 error detected\n");
     assert_int_equal(compile("ptxas", "8.0", &d), MLAGEN_CUDA);
     assert_diags(&d, "out/src/k.cu: error: NVRTC 98.7.654: "
                      "NVRTC_ERROR_COMPILATION\n"
@@ -474,8 +493,8 @@ static void assert_refused(const char *mode, const char *library,
     mlagen_diags_free(&d);
 }
 
-static void a_library_that_will_not_do_is_refused_with_the_reason(
-    void **state) {
+static void
+a_library_that_will_not_do_is_refused_with_the_reason(void **state) {
     (void)state;
     assert_refused("old", "whole/libnvrtc.so.98",
                    "version 11.7, need 12.0 or newer");

@@ -24,9 +24,9 @@ static void ints_are_plain_decimal(void **state) {
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         int64_t value = 42;
-        assert_int_equal(mlagen_scan_int(cases[i].text,
-                                         strlen(cases[i].text), &value),
-                         MLAGEN_SCAN_OK);
+        assert_int_equal(
+            mlagen_scan_int(cases[i].text, strlen(cases[i].text), &value),
+            MLAGEN_SCAN_OK);
         assert_true(value == cases[i].value);
     }
 }
@@ -34,9 +34,9 @@ static void ints_are_plain_decimal(void **state) {
 static void what_only_looks_like_an_int_is_none(void **state) {
     (void)state;
     static const char *const none[] = {
-        "",     "-",    "+5",  "010",  " 10",  "10 ", "0x10", "1_000",
-        "1e4",  "10.0", "1,0", "--1",  "0b1",  "0o7", "1:30", "null",
-        "true", ".5",   "٣",   "1\n2", "1e400"};
+        "",      "-",    "+5",   "010", " 10", "10 ",  "0x10",
+        "1_000", "1e4",  "10.0", "1,0", "--1", "0b1",  "0o7",
+        "1:30",  "null", "true", ".5",  "٣",   "1\n2", "1e400"};
     int64_t value;
     for (size_t i = 0; i < COUNT(none); i++)
         assert_int_equal(mlagen_scan_int(none[i], strlen(none[i]), &value),
@@ -69,9 +69,9 @@ static const struct {
 static void assert_floats(void) {
     for (size_t i = 0; i < COUNT(floats); i++) {
         double value = NAN;
-        assert_int_equal(mlagen_scan_float(floats[i].text,
-                                           strlen(floats[i].text), &value),
-                         MLAGEN_SCAN_OK);
+        assert_int_equal(
+            mlagen_scan_float(floats[i].text, strlen(floats[i].text), &value),
+            MLAGEN_SCAN_OK);
         assert_true(value == floats[i].value);
     }
 }
@@ -80,16 +80,15 @@ static void floats_follow_the_grammar_of_json(void **state) {
     (void)state;
     assert_floats();
     static const char *const none[] = {
-        "",     "nan",  "NaN",   "inf",  "Infinity", "-inf", "+1.0", ".5",
-        "5.",   "1e",   "1e+",   "0x1p3", "1,5",     "1_0",  " 1",   "1 ",
-        "01.5", "1.5f", "1.2.3", "-",    "null",     "auto", ".inf"};
+        "",     "nan",  "NaN",   "inf",   "Infinity", "-inf", "+1.0", ".5",
+        "5.",   "1e",   "1e+",   "0x1p3", "1,5",      "1_0",  " 1",   "1 ",
+        "01.5", "1.5f", "1.2.3", "-",     "null",     "auto", ".inf"};
     double value;
     for (size_t i = 0; i < COUNT(none); i++)
         assert_int_equal(mlagen_scan_float(none[i], strlen(none[i]), &value),
                          MLAGEN_SCAN_NO);
     assert_int_equal(mlagen_scan_float("1e999", 5, &value), MLAGEN_SCAN_RANGE);
-    assert_int_equal(mlagen_scan_float("-1e999", 6, &value),
-                     MLAGEN_SCAN_RANGE);
+    assert_int_equal(mlagen_scan_float("-1e999", 6, &value), MLAGEN_SCAN_RANGE);
 }
 
 static void floats_are_read_the_same_under_any_locale(void **state) {

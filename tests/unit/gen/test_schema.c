@@ -126,8 +126,9 @@ static void a_wrong_type_says_what_was_given_and_what_is_allowed(void **state) {
         {"type: int", "+5", "expected an integer, got '+5'"},
         {"type: int", "010", "expected an integer, got '010'"},
         {"type: int", "1:30", "expected an integer, got '1:30'"},
-        {"type: int", "\"8\"", "expected an integer, got the quoted text \"8\" "
-                               "(write it without quotes)"},
+        {"type: int", "\"8\"",
+         "expected an integer, got the quoted text \"8\" "
+         "(write it without quotes)"},
         {"type: int", "[8]", "expected an integer, got a list"},
         {"type: int", "{a: 8}", "expected an integer, got a map"},
         {"type: int", "null", "expected an integer, got 'null'"},
@@ -136,8 +137,9 @@ static void a_wrong_type_says_what_was_given_and_what_is_allowed(void **state) {
         {"type: float", "nan", "expected a number, got 'nan'"},
         {"type: float", ".inf", "expected a number, got '.inf'"},
         {"type: float", "1,5", "expected a number, got '1,5'"},
-        {"type: float", "1e999", "expected a number, got '1e999' (beyond the "
-                                 "range of a double)"},
+        {"type: float", "1e999",
+         "expected a number, got '1e999' (beyond the "
+         "range of a double)"},
         {"type: float, words: [auto]", "automatic",
          "expected a number, or auto, got 'automatic'"},
         {"type: bool", "no", "expected true or false, got 'no'"},
@@ -161,8 +163,9 @@ static void a_wrong_type_says_what_was_given_and_what_is_allowed(void **state) {
         {"type: map, keys: {}", "[]", "expected a map, got a list"},
         {"type: map, keys: {}, nullable: true", "8",
          "expected a map, or null, got '8'"},
-        {"type: int, nullable: true", "", "expected an integer, or null, got "
-                                          "nothing"},
+        {"type: int, nullable: true", "",
+         "expected an integer, or null, got "
+         "nothing"},
     };
     /* An empty value stands at the end of its line. */
     assert_ones(cases, COUNT(cases) - 1, false);
@@ -290,8 +293,8 @@ static const char spec_schema[] =
     "tp: {type: list, of: {type: int}, default: [1], unique: true,\n"
     "     min_items: 1, max_items: 3}\n";
 
-static void defaults_are_filled_in_and_keys_come_in_the_schemas_order(
-    void **state) {
+static void
+defaults_are_filled_in_and_keys_come_in_the_schemas_order(void **state) {
     (void)state;
     assert_value(spec_schema, "heads: 8\nmodel: m\n",
                  "{\"model\":\"m\",\"heads\":8,"
@@ -354,8 +357,9 @@ static void lists_have_bounds_and_unique_items(void **state) {
                  "f:3:5: error: tp: a list of 4 items; at most 3 allowed\n");
     /* Values are compared as typed: 1 and 1e0 are one float. */
     assert_error("l: {type: list, of: {type: float}, unique: true}",
-                 "l: [2, 1, 1e0]", "f:1:11: error: item 2 of the list again; "
-                                   "items must differ\n");
+                 "l: [2, 1, 1e0]",
+                 "f:1:11: error: item 2 of the list again; "
+                 "items must differ\n");
 }
 
 static void open_maps_take_any_key_with_typed_values(void **state) {
@@ -381,14 +385,12 @@ static void overrides_are_checked_like_the_file(void **state) {
     json_t *value;
     mlagen_yaml_parse(yaml, sizeof yaml - 1, "f", &doc, &d);
     assert_int_equal(mlagen_doc_set(doc, "rope.theta=hot", &d), MLAGEN_OK);
-    assert_int_equal(mlagen_schema_check(schema, doc, &value, &d),
-                     MLAGEN_SPEC);
+    assert_int_equal(mlagen_schema_check(schema, doc, &value, &d), MLAGEN_SPEC);
     assert_diags(&d, "<-D rope.theta>:1:1: error: theta: expected a number, "
                      "got 'hot'\n");
     assert_int_equal(mlagen_doc_set(doc, "rope.theta=5e5", &d), MLAGEN_OK);
     assert_int_equal(mlagen_doc_set(doc, "rpoe.theta=1", &d), MLAGEN_OK);
-    assert_int_equal(mlagen_schema_check(schema, doc, &value, &d),
-                     MLAGEN_SPEC);
+    assert_int_equal(mlagen_schema_check(schema, doc, &value, &d), MLAGEN_SPEC);
     assert_diags(&d, "<-D rpoe.theta>:1:1: error: unknown key 'rpoe'; did you "
                      "mean 'rope'? Allowed: model, heads, rope, q_rank, note, "
                      "tp\n");
@@ -472,15 +474,18 @@ static void suggestions_are_slips_of_the_finger_only(void **state) {
     static const struct {
         const char *text, *close;
     } cases[] = {
-        {"head", "heads"},           {"haeds", "heads"},
-        {"thetas", "theta"},         {"kv_rank", NULL},
-        {"kv_lora_rnk", "kv_lora_rank"}, {"layers", NULL},
-        {"", NULL},                  {"rope_head_dim", "qk_rope_head_dim"},
+        {"head", "heads"},
+        {"haeds", "heads"},
+        {"thetas", "theta"},
+        {"kv_rank", NULL},
+        {"kv_lora_rnk", "kv_lora_rank"},
+        {"layers", NULL},
+        {"", NULL},
+        {"rope_head_dim", "qk_rope_head_dim"},
         {"x", NULL},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const char *close =
-            mlagen_closest(cases[i].text, names, COUNT(names));
+        const char *close = mlagen_closest(cases[i].text, names, COUNT(names));
         if (cases[i].close)
             assert_string_equal(close, cases[i].close);
         else

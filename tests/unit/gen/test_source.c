@@ -6,16 +6,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lua_host.h"
 #include "support.h"
 
 /* ---- a folder on disk ---------------------------------------------------- */
 
-static char folder[] = "/tmp/mlagen-test-XXXXXX";
+static char folder[256];
 
 static int make_folder(void **state) {
     (void)state;
-    memcpy(folder + sizeof folder - 7, "XXXXXX", 6);
-    return mkdtemp(folder) ? 0 : -1;
+    temp_folder(folder, sizeof folder);
+    return 0;
 }
 
 static int remove_one(const char *path, const struct stat *st, int type,
@@ -30,7 +31,7 @@ static int remove_folder(void **state) {
 }
 
 static const char *in_folder(const char *name) {
-    static char path[512];
+    static char path[600];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
 }
@@ -63,8 +64,10 @@ static void lengths_keep_neighbouring_texts_apart(void **state) {
     static const struct {
         const char *a, *b, *hex;
     } cases[] = {
-        {"ab", "c", "43ee655579de01ca739b3f95c1c2d3f46d353b2c0df818064ea594506cdb2617"},
-        {"a", "bc", "9a8acca1b6c6c0befd3fbc756aed625da998c998f7252e738c4ef061906b9b21"},
+        {"ab", "c",
+         "43ee655579de01ca739b3f95c1c2d3f46d353b2c0df818064ea594506cdb2617"},
+        {"a", "bc",
+         "9a8acca1b6c6c0befd3fbc756aed625da998c998f7252e738c4ef061906b9b21"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char hex[MLAGEN_HASH_HEX];
@@ -87,16 +90,31 @@ static void tree_hash(const char *const *pairs, char hex[MLAGEN_HASH_HEX]) {
 static void template_hash_covers_what_shapes_the_output(void **state) {
     (void)state;
     char hex[MLAGEN_HASH_HEX];
-    const char *const base[] = {
-        "specs/arch.yaml",    "a: 1\n",      "specs/schema.yaml", "s\n",
-        "templates/main.lua", "return {}\n", NULL};
-    const char *const with_model[] = {
-        "templates/main.lua", "return {}\n", "specs/schema.yaml", "s\n",
-        "specs/deepseek.yaml", "m\n", "specs/arch.yaml", "a: 1\n", NULL};
-    const char *const other_arch[] = {
-        "specs/arch.yaml",    "a: 2\n",      "specs/schema.yaml", "s\n",
-        "templates/main.lua", "return {}\n", NULL};
-    static const char right[] = "7922ead7e47918c835543206118a37f9b3533ed9216c457e579bad90fbc09a56";
+    const char *const base[] = {"specs/arch.yaml",
+                                "a: 1\n",
+                                "specs/schema.yaml",
+                                "s\n",
+                                "templates/main.lua",
+                                "return {}\n",
+                                NULL};
+    const char *const with_model[] = {"templates/main.lua",
+                                      "return {}\n",
+                                      "specs/schema.yaml",
+                                      "s\n",
+                                      "specs/deepseek.yaml",
+                                      "m\n",
+                                      "specs/arch.yaml",
+                                      "a: 1\n",
+                                      NULL};
+    const char *const other_arch[] = {"specs/arch.yaml",
+                                      "a: 2\n",
+                                      "specs/schema.yaml",
+                                      "s\n",
+                                      "templates/main.lua",
+                                      "return {}\n",
+                                      NULL};
+    static const char right[] =
+        "7922ead7e47918c835543206118a37f9b3533ed9216c457e579bad90fbc09a56";
     tree_hash(base, hex);
     assert_string_equal(hex, right);
     tree_hash(with_model, hex); /* other order, and a model's spec more */
@@ -118,8 +136,8 @@ static void embedded_texts_are_sorted_and_found(void **state) {
         const struct mlagen_text *text = mlagen_tree_at(tree, i);
         assert_ptr_equal(mlagen_tree_find(tree, text->path), text);
         if (i)
-            assert_true(
-                strcmp(mlagen_tree_at(tree, i - 1)->path, text->path) < 0);
+            assert_true(strcmp(mlagen_tree_at(tree, i - 1)->path, text->path) <
+                        0);
     }
     assert_non_null(mlagen_tree_find(tree, "templates/main.lua"));
     assert_non_null(mlagen_tree_find(tree, "specs/schema.yaml"));
@@ -141,8 +159,7 @@ static void a_folder_replaces_all_templates_and_no_spec(void **state) {
     assert_int_equal(mlagen_tree_open(folder, &tree, &d), MLAGEN_OK);
     size_t templates = 0;
     for (size_t i = 0; i < mlagen_tree_count(tree); i++)
-        templates +=
-            !strncmp(mlagen_tree_at(tree, i)->path, "templates/", 10);
+        templates += !strncmp(mlagen_tree_at(tree, i)->path, "templates/", 10);
     assert_int_equal(templates, 1);
     const struct mlagen_text *text =
         mlagen_tree_find(tree, "templates/kernel/only.cu.tpl");
@@ -182,6 +199,30 @@ static void a_folder_with_the_same_texts_has_the_same_hash(void **state) {
     mlagen_tree_free(copy);
 }
 
+static void a_fault_in_a_folders_template_names_the_file_on_disk(void **state) {
+    (void)state;
+    struct mlagen_diags d = {0};
+    struct mlagen_tree *tree;
+    struct mlagen_host *host;
+    struct mlagen_buf out = {0};
+    char text[800], dir[300];
+    json_t *params = json_object();
+    put_file("t.tpl", "x\n${nil}\n");
+    snprintf(dir, sizeof dir, "%s/", folder);
+    assert_int_equal(mlagen_tree_open(dir, &tree, &d), MLAGEN_OK);
+    assert_int_equal(mlagen_host_new(tree, NULL, &host, &d), MLAGEN_OK);
+    assert_int_equal(mlagen_host_render(host, "t.tpl", params, &out, NULL, &d),
+                     MLAGEN_TEMPLATE);
+    snprintf(text, sizeof text,
+             "%s:2: error: ${nil} is a nil: only strings and integers become "
+             "text",
+             in_folder("t.tpl"));
+    assert_first_diag(&d, text);
+    json_decref(params);
+    mlagen_host_free(host);
+    mlagen_tree_free(tree);
+}
+
 static void an_unreadable_folder_or_file_is_named(void **state) {
     (void)state;
     struct mlagen_diags d = {0};
@@ -191,7 +232,7 @@ static void an_unreadable_folder_or_file_is_named(void **state) {
     assert_diags(&d, "/nonexistent/x: error: No such file or directory\n");
     assert_int_equal(symlink("nowhere", in_folder("gone.lua")), 0);
     assert_int_equal(mlagen_tree_open(folder, &tree, &d), MLAGEN_IO);
-    char text[700];
+    char text[800];
     snprintf(text, sizeof text, "%s: error: No such file or directory\n",
              in_folder("gone.lua"));
     assert_diags(&d, text);
@@ -219,9 +260,9 @@ static void a_file_is_read_whole_up_to_the_limit(void **state) {
     assert_string_equal(out.data, "0123456789");
     mlagen_buf_clear(&out);
     assert_int_equal(mlagen_read_file(in_folder("f"), 9, &out, &d), MLAGEN_IO);
-    char text[700];
-    snprintf(text, sizeof text,
-             "%s: error: larger than the limit of 9 bytes\n", in_folder("f"));
+    char text[800];
+    snprintf(text, sizeof text, "%s: error: larger than the limit of 9 bytes\n",
+             in_folder("f"));
     assert_diags(&d, text);
     assert_int_equal(mlagen_read_file(folder, 9, &out, &d), MLAGEN_IO);
     snprintf(text, sizeof text, "%s: error: Is a directory\n", folder);
@@ -257,6 +298,7 @@ int main(void) {
         cmocka_unit_test(embedded_texts_are_sorted_and_found),
         WITH_FOLDER(a_folder_replaces_all_templates_and_no_spec),
         WITH_FOLDER(a_folder_with_the_same_texts_has_the_same_hash),
+        WITH_FOLDER(a_fault_in_a_folders_template_names_the_file_on_disk),
         WITH_FOLDER(an_unreadable_folder_or_file_is_named),
         WITH_FOLDER(folders_that_nest_without_end_are_refused),
         WITH_FOLDER(a_file_is_read_whole_up_to_the_limit),

@@ -181,12 +181,16 @@ static void an_expression_gives_one_value(void **state) {
 static void includes_see_their_parameters_and_nothing_else(void **state) {
     (void)state;
     const char *const pairs[] = {
-        "templates/frag/a.tpl", "a ${x}\n  b ${y}\n",
-        "templates/frag/b.tpl", "${x}\n",
+        "templates/frag/a.tpl",
+        "a ${x}\n  b ${y}\n",
+        "templates/frag/b.tpl",
+        "${x}\n",
         "templates/t.tpl",
         "  ${include(\"frag/a.tpl\", {x = 1, y = x})}\n"
         "f(${include(\"frag/b.tpl\", {x = \"in\"})})\n",
-        "templates/u.tpl", "${include(\"frag/b.tpl\")}\n", NULL};
+        "templates/u.tpl",
+        "${include(\"frag/b.tpl\")}\n",
+        NULL};
     struct set set = open_set(pairs);
     struct mlagen_diags d = {0};
     struct mlagen_buf out = {0};
@@ -225,9 +229,9 @@ static void values_without_a_text_form_are_errors(void **state) {
     static const struct {
         const char *expression, *is;
     } cases[] = {
-        {"nil", "is a nil"},      {"x == 1", "is a boolean"},
-        {"{}", "is a table"},     {"f32", "is a function"},
-        {"null", "is a null"},    {"n", "is a null"},
+        {"nil", "is a nil"},   {"x == 1", "is a boolean"},
+        {"{}", "is a table"},  {"f32", "is a function"},
+        {"null", "is a null"}, {"n", "is a null"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char text[64], right[160];
@@ -280,18 +284,22 @@ static void asserts_show_their_line(void **state) {
 
 static void faulty_expressions_are_found_at_their_column(void **state) {
     (void)state;
-    assert_fails("a\n  b ${x\n", "{}",
-                 "templates/t.tpl:2:5: error: unterminated ${ (it must close on "
-                 "this line)");
-    assert_fails("${f(\"}\n", "{}",
-                 "templates/t.tpl:1:1: error: unterminated ${ (it must close on "
-                 "this line)");
-    assert_fails("${[[}\n", "{}",
-                 "templates/t.tpl:1:1: error: unterminated ${ (it must close on "
-                 "this line)");
-    assert_fails("${\"\\\n", "{}",
-                 "templates/t.tpl:1:1: error: unterminated ${ (it must close on "
-                 "this line)");
+    assert_fails(
+        "a\n  b ${x\n", "{}",
+        "templates/t.tpl:2:5: error: unterminated ${ (it must close on "
+        "this line)");
+    assert_fails(
+        "${f(\"}\n", "{}",
+        "templates/t.tpl:1:1: error: unterminated ${ (it must close on "
+        "this line)");
+    assert_fails(
+        "${[[}\n", "{}",
+        "templates/t.tpl:1:1: error: unterminated ${ (it must close on "
+        "this line)");
+    assert_fails(
+        "${\"\\\n", "{}",
+        "templates/t.tpl:1:1: error: unterminated ${ (it must close on "
+        "this line)");
     assert_fails("a ${ }\n", "{}", "templates/t.tpl:1:3: error: an empty ${}");
     assert_fails("${x -- y}\n", "{}",
                  "templates/t.tpl:1:1: error: a comment inside ${}");
@@ -329,8 +337,9 @@ static void long_paths_are_named_in_full(void **state) {
     json_t *params = json_object();
     assert_int_equal(
         mlagen_host_render(
-            set.host, "kernel/a_very_long_folder/and_a_very_long_name_in_it.tpl",
-            params, &out, NULL, &d),
+            set.host,
+            "kernel/a_very_long_folder/and_a_very_long_name_in_it.tpl", params,
+            &out, NULL, &d),
         MLAGEN_TEMPLATE);
     assert_first_diag(&d, "templates/kernel/a_very_long_folder/and_a_very_long_"
                           "name_in_it.tpl:2: error: ${nil} is a nil: only "
@@ -343,25 +352,24 @@ static void long_paths_are_named_in_full(void **state) {
 
 static void every_emitted_line_knows_its_template_line(void **state) {
     (void)state;
-    const char *const pairs[] = {
-        "templates/a.tpl",
-        "a1\n@ for i = 1, 2 do\na3 ${i}\n@ end\n",
-        "templates/t.tpl",
-        "t1\n"
-        "  ${include(\"a.tpl\", {})}\n"
-        "@ local v = \"x\\ny\"\n"
-        "t4 ${v} z\n"
-        "t5 ${include(\"a.tpl\", {})}\n"
-        "${\"\"}\n"
-        "t7\n",
-        NULL};
+    const char *const pairs[] = {"templates/a.tpl",
+                                 "a1\n@ for i = 1, 2 do\na3 ${i}\n@ end\n",
+                                 "templates/t.tpl",
+                                 "t1\n"
+                                 "  ${include(\"a.tpl\", {})}\n"
+                                 "@ local v = \"x\\ny\"\n"
+                                 "t4 ${v} z\n"
+                                 "t5 ${include(\"a.tpl\", {})}\n"
+                                 "${\"\"}\n"
+                                 "t7\n",
+                                 NULL};
     static const struct {
         const char *text, *file;
         unsigned line;
     } right[] = {
-        {"t1", "t", 1},    {"  a1", "a", 1},  {"  a3 1", "a", 3},
+        {"t1", "t", 1},     {"  a1", "a", 1}, {"  a3 1", "a", 3},
         {"  a3 2", "a", 3}, {"t4 x", "t", 4}, {"y z", "t", 4},
-        {"t5 a1", "t", 5}, {"a3 1", "a", 3},  {"a3 2", "a", 3},
+        {"t5 a1", "t", 5},  {"a3 1", "a", 3}, {"a3 2", "a", 3},
         {"t7", "t", 7},
     };
     struct set set = open_set(pairs);
@@ -418,8 +426,7 @@ static void rendering_twice_gives_the_same_bytes(void **state) {
     struct mlagen_diags d = {0};
     for (int i = 0; i < 3; i++)
         assert_int_equal(mlagen_host_render(i < 2 ? first.host : second.host,
-                                            "t.tpl", params, &out[i], NULL,
-                                            &d),
+                                            "t.tpl", params, &out[i], NULL, &d),
                          MLAGEN_OK);
     static const char right[] = "B = 6\na = 5\nalpha = 2\nb = 4\n"
                                 "mid = 3\nzeta = 1\n7\n14\n21\n";

@@ -41,8 +41,8 @@ static void json_text_is_json_whatever_comes_in(void **state) {
             char raw[] = {'x', (char)a, (char)c, '"', '\\', '\n'};
             struct mlagen_buf b = {0};
             mlagen_buf_json(&b, raw, sizeof raw);
-            json_t *value = json_loadb(
-                b.data, b.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+            json_t *value = json_loadb(b.data, b.len,
+                                       JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
             assert_non_null(value);
             if (a < 128 && c < 128) {
                 assert_int_equal(json_string_length(value), sizeof raw);
@@ -109,9 +109,9 @@ static void diagnostics_as_json_keep_every_part(void **state) {
     mlagen_diags_text(&d, MLAGEN_DIAG_JSON, &out);
     char *second = strchr(out.data, '\n') + 1;
     json_t *value = json_loadb(out.data, (size_t)(second - out.data), 0, NULL);
-    json_t *right = json_pack("{s:s,s:s,s:i,s:i,s:s}", "severity", "error",
-                              "file", "a \"b\"", "line", 3, "column", 7,
-                              "message", "two\nlines");
+    json_t *right =
+        json_pack("{s:s,s:s,s:i,s:i,s:s}", "severity", "error", "file",
+                  "a \"b\"", "line", 3, "column", 7, "message", "two\nlines");
     assert_true(json_equal(value, right));
     assert_string_equal(second, "{\"severity\":\"warning\",\"file\":null,"
                                 "\"line\":null,\"column\":null,"

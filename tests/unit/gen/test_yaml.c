@@ -19,8 +19,7 @@ static struct mlagen_doc *parse(const char *text) {
 
 static const struct mlagen_node *get(const struct mlagen_doc *doc,
                                      const char *key) {
-    const struct mlagen_node *node =
-        mlagen_node_get(mlagen_doc_root(doc), key);
+    const struct mlagen_node *node = mlagen_node_get(mlagen_doc_root(doc), key);
     assert_non_null(node);
     return node;
 }
@@ -79,9 +78,9 @@ static void nodes_know_where_they_stand(void **state) {
 static void scalars_stay_the_text_that_was_written(void **state) {
     (void)state;
     static const char *const texts[] = {
-        "10.0", "9.0a", "no",   "yes",   "on",   "0x10", "010",  "1_000",
-        "1e4",  "~",    "null", "12:30", ".inf", "+5",   "sm_90a", "-inf",
-        "9.0",  "true", "2024-01-01", "0b11", ".5"};
+        "10.0",   "9.0a", "no",  "yes",  "on",         "0x10", "010",
+        "1_000",  "1e4",  "~",   "null", "12:30",      ".inf", "+5",
+        "sm_90a", "-inf", "9.0", "true", "2024-01-01", "0b11", ".5"};
     for (size_t i = 0; i < COUNT(texts); i++) {
         char yaml[64];
         snprintf(yaml, sizeof yaml, "k: %s\n", texts[i]);
@@ -94,9 +93,10 @@ static void scalars_stay_the_text_that_was_written(void **state) {
 
 static void line_ends_marks_and_missing_newlines_are_read(void **state) {
     (void)state;
-    static const char *const same[] = {"a: 1\nb: [x, y]\n", "a: 1\nb: [x, y]",
+    static const char *const same[] = {"a: 1\nb: [x, y]\n",
+                                       "a: 1\nb: [x, y]",
                                        "a: 1\r\nb: [x, y]\r\n",
-                                       "\xEF\xBB\xBF" "a: 1\nb: [x, y]\n",
+                                       "\xEF\xBB\xBF\x61: 1\nb: [x, y]\n",
                                        "---\na: 1\nb: [x, y]\n...\n",
                                        "{\"a\": 1, \"b\": [\"x\", \"y\"]}",
                                        "{\n\t\"a\":1,\n\t\"b\":[\"x\",\"y\"]}"};
@@ -183,14 +183,16 @@ static void truncated_and_malformed_text_gives_one_error(void **state) {
     assert_refused("a: 1\n\tb: 2\n",
                    "f:2:1: error: while scanning a plain scalar begun at line "
                    "1: found a tab character that violates indentation\n");
-    assert_refused("a: }\n", "f:1:4: error: while parsing a block node: did not "
-                             "find expected node content\n");
+    assert_refused("a: }\n",
+                   "f:1:4: error: while parsing a block node: did not "
+                   "find expected node content\n");
 }
 
 static void text_that_is_not_utf8_is_refused_at_its_place(void **state) {
     (void)state;
     static const char nul[] = "a: 1\nb: \0\n";
-    static const char utf16[] = "\xFF\xFE" "a\0:\0 \0001\0\n\0";
+    static const char utf16[] = "\xFF\xFE"
+                                "a\0:\0 \0001\0\n\0";
     assert_refused("a: 1\nb: \xC3\xA9\xFF\n",
                    "f:2:5: error: not UTF-8 text: invalid leading UTF-8 "
                    "octet\n");
@@ -220,8 +222,7 @@ static void binary_junk_gives_one_error(void **state) {
         }
         struct mlagen_diags d = {0};
         struct mlagen_doc *doc;
-        enum mlagen_status status =
-            mlagen_yaml_parse(junk, len, "f", &doc, &d);
+        enum mlagen_status status = mlagen_yaml_parse(junk, len, "f", &doc, &d);
         assert_int_equal(d.count, status ? 1 : 0);
         assert_true((doc == NULL) == (status != MLAGEN_OK));
         if (d.count)
@@ -315,8 +316,12 @@ static void overrides_replace_and_make_values(void **state) {
     struct mlagen_doc *doc = parse("heads: 128\nrope: {theta: 1}\n");
     struct mlagen_diags d = {0};
     static const char *const settings[] = {
-        "heads=16", "tp=[1, 8]", "rope.theta=1e6", "lse.empty=+inf",
-        "rope.scaling={type: yarn, factor: 4}", "note=a=b"};
+        "heads=16",
+        "tp=[1, 8]",
+        "rope.theta=1e6",
+        "lse.empty=+inf",
+        "rope.scaling={type: yarn, factor: 4}",
+        "note=a=b"};
     for (size_t i = 0; i < COUNT(settings); i++)
         assert_int_equal(mlagen_doc_set(doc, settings[i], &d), MLAGEN_OK);
     assert_diags(&d, "");
@@ -339,8 +344,8 @@ static void overrides_replace_and_make_values(void **state) {
 
 static void malformed_overrides_are_usage_errors(void **state) {
     (void)state;
-    static const char *const bad[] = {"heads", "=1", ".a=1", "a.=1",
-                                      "a..b=1", ""};
+    static const char *const bad[] = {"heads", "=1",     ".a=1",
+                                      "a.=1",  "a..b=1", ""};
     struct mlagen_doc *doc = parse("a: 1\n");
     for (size_t i = 0; i < COUNT(bad); i++) {
         struct mlagen_diags d = {0};
@@ -381,7 +386,8 @@ static void a_config_json_means_what_json_says(void **state) {
         "  \"heads\": 128, \"eps\": 1e-06, \"theta\": 10000.0,\n"
         "  \"neg\": -3, \"half\": -0.5, \"big\": 9223372036854775807,\n"
         "  \"yes\": true, \"no\": false, \"none\": null,\n"
-        "  \"text\": \"no\", \"number\": \"128\", \"esc\": \"a\\n\\u00e9\\/\",\n"
+        "  \"text\": \"no\", \"number\": \"128\", \"esc\": "
+        "\"a\\n\\u00e9\\/\",\n"
         "  \"list\": [1, 2.5, [], {}], \"nest\": {\"a\": {\"b\": \"c\"}}\n"
         "}\n";
     struct mlagen_doc *doc = parse(text);
@@ -391,6 +397,36 @@ static void a_config_json_means_what_json_says(void **state) {
     assert_true(json_equal(value, right));
     json_decref(value);
     json_decref(right);
+    mlagen_doc_free(doc);
+}
+
+static void
+characters_beyond_16_bits_are_read_as_json_writes_them(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "{\"a\": \"\\ud83d\\ude00\"}",
+        " [\"x\\uD83D\\uDE00y\\\\\\ud834\\udd1e\\n\"]",
+        "{\"a\": \"\\\\ud83d\\\\ude00\"}",
+        "[\"\\udbff\\udfff\\ud800\\udc00\"]"};
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        struct mlagen_diags d = {0};
+        struct mlagen_doc *doc = parse(texts[i]);
+        json_t *value, *right = json_loads(texts[i], 0, NULL);
+        assert_non_null(right);
+        assert_int_equal(mlagen_doc_json(doc, &value, &d), MLAGEN_OK);
+        assert_true(json_equal(value, right));
+        json_decref(value);
+        json_decref(right);
+        mlagen_doc_free(doc);
+    }
+    assert_refused("[\"\\ud83d\"]",
+                   "f:1:5: error: while parsing a quoted scalar: found invalid "
+                   "Unicode character escape code\n");
+    assert_refused("[\"\\ud83d\\u0041\"]",
+                   "f:1:5: error: while parsing a quoted scalar: found invalid "
+                   "Unicode character escape code\n");
+    struct mlagen_doc *doc = parse("a: \\ud83d\\ude00\n"); /* plain text */
+    assert_string_equal(get(doc, "a")->text, "\\ud83d\\ude00");
     mlagen_doc_free(doc);
 }
 
@@ -408,8 +444,7 @@ static void what_json_does_not_know_is_refused(void **state) {
         {"{\"a\": 01}", "f.yaml:1:7: error: '01' is not a JSON value\n"},
         {"{\"a\": 0x10}", "f.yaml:1:7: error: '0x10' is not a JSON value\n"},
         {"{\"a\": }", "f.yaml:1:7: error: '' is not a JSON value\n"},
-        {"{\"a\": 1e999}",
-         "f.yaml:1:7: error: number out of range: 1e999\n"},
+        {"{\"a\": 1e999}", "f.yaml:1:7: error: number out of range: 1e999\n"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct mlagen_doc *doc = parse(cases[i].text);
@@ -513,6 +548,8 @@ int main(void) {
         cmocka_unit_test(malformed_overrides_are_usage_errors),
         cmocka_unit_test(overrides_that_cannot_apply_say_why),
         cmocka_unit_test(a_config_json_means_what_json_says),
+        cmocka_unit_test(
+            characters_beyond_16_bits_are_read_as_json_writes_them),
         cmocka_unit_test(what_json_does_not_know_is_refused),
         cmocka_unit_test(documents_survive_no_memory),
 #if !defined(SANITIZED) && !defined(__SANITIZE_ADDRESS__)

@@ -129,4 +129,39 @@ static inline CUfunction gpu_function(CUmodule m, const char *name)
     return f;
 }
 
+/* Runs kernel k(in, out) of the PTX text; in and out are copied there and
+ * back.  Returns the launch's result, which the caller judges. */
+struct gpu_grid {
+    unsigned grid[3], block[3], dynamic;
+};
+static inline CUresult gpu_run(const char *ptx, const struct gpu_grid *g,
+                               const void *in, size_t nin, void *out,
+                               size_t nout)
+{
+    CUfunction f = gpu_function(gpu_load(ptx), "k");
+    CUdeviceptr pin = gpu_upload(in, nin), pout = gpu_upload(out, nout);
+    void *param[] = {&pin, &pout};
+    if (g->dynamic > 48 * 1024)
+        gpu_ok(gpu.cuFuncSetAttribute(f, 8, (int)g->dynamic));
+    CUresult r = gpu.cuLaunchKernel(f, g->grid[0], g->grid[1], g->grid[2],
+                                    g->block[0], g->block[1], g->block[2],
+                                    g->dynamic, NULL, param, NULL);
+    r = r ? r : gpu.cuCtxSynchronize();
+    return r ? r : gpu.cuMemcpyDtoH_v2(out, pout, nout);
+}
+
+/* The head of such a kernel: in and out are in registers of that name; %r0
+ * is the thread's number in the block, out has been advanced to its word
+ * out[block * threads + thread] of `width` bytes. */
+#define GPU_HEAD(target)                                                      \
+    ".version 8.8\n.target " target "\n.address_size 64\n"
+#define GPU_KERNEL(width)                                                     \
+    ".visible .entry k(.param .u64 pin, .param .u64 pout)\n{\n"               \
+    ".reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<40>;\n"                  \
+    ".reg .f32 %f<16>; .reg .b64 %rd<16>, in, out;\n"                         \
+    "ld.param.u64 in, [pin]; ld.param.u64 out, [pout];\n"                     \
+    "mov.u32 %r0, %tid.x; mov.u32 %r1, %ntid.x; mov.u32 %r2, %ctaid.x;\n"     \
+    "mad.lo.u32 %r1, %r1, %r2, %r0; mul.wide.u32 %rd0, %r1, " #width ";\n"    \
+    "add.u64 out, out, %rd0;\n"
+
 #endif

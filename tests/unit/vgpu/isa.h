@@ -15,7 +15,8 @@
  *             4 .b32, 8 .b64
  * pools       i integers, s shift counts, f .f32, g .f64, h .f16, b .bf16,
  *             H .f16x2, B .bf16x2, F .f32 between 2^-24 and 2^24, n 0..63,
- *             u random bits, p 0 or 1, l the lane number, 1 all ones
+ *             u random bits, p 0 or 1, l the lane number, w one value in a
+ *             whole warp or a few values mixed, W whole-warp shuffle segments
  */
 #ifndef TEST_VGPU_ISA_H
 #define TEST_VGPU_ISA_H
@@ -115,7 +116,11 @@ static inline int isa_pool(char name)
     return -1;
 }
 
-static inline uint64_t isa_random_value(char pool, unsigned thread);
+/* A fixed scramble of a small number. */
+static inline uint64_t isa_mix(unsigned n)
+{
+    return (n + 1) * UINT64_C(0x9e3779b97f4a7c15) >> 20;
+}
 
 static inline uint64_t isa_corner(char pool)
 {
@@ -140,8 +145,12 @@ static inline uint64_t isa_random_value(char pool, unsigned thread)
         return bits;
     case 'l':
         return thread % 32;
-    case '1':
-        return UINT64_MAX;
+    case 'w':
+        return isa_mix(thread / 32) & 2 ? isa_mix(thread / 32) >> 8 & 3
+                                        : bits & 3;
+    case 'W':
+        return (UINT64_C(0x1f1e1c181000) >> 8 * (thread / 32 % 6) & 31) << 8 |
+               (thread / 32 & 8 ? 0 : 31);
     case 'p':
         return bits & 1;
     case 'g':
@@ -203,7 +212,7 @@ static inline int isa_expand(char *out, size_t room, const char *text)
 static inline int isa_load(char *out, size_t room, char reg, int width, int k)
 {
     static const char *const cvt[9] = {
-        [1] = "setp.ne.u64 v_%c, x, 0;", [2] = "cvt.u16.u64 v_%c, x;",
+        [1] = "and.b64 x, x, 1; setp.ne.u64 v_%c, x, 0;", [2] = "cvt.u16.u64 v_%c, x;",
         [4] = "cvt.u32.u64 v_%c, x;", [8] = "mov.b64 v_%c, x;"};
     int n = snprintf(out, room, "ld.global.u64 x, [in+%d];\n",
                      k * ISA_N * 8);

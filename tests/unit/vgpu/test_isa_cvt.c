@@ -69,13 +69,13 @@ REF(pack_s8, zext(C, 16) << 16 |
 /* q rounded to an integer, which must fit in 100 bits. */
 static __int128 to_integer(quad q, enum num_mode mode)
 {
-    quad limit = num_power(100);
+    quad limit = num_power(100), half = 0.5;
     if (q > limit || q < -limit)
         return q > 0 ? (__int128)1 << 100 : -((__int128)1 << 100);
     __int128 i = (__int128)q; /* toward zero */
     quad rest = q - (quad)i, size = rest < 0 ? -rest : rest;
     bool up = (mode == RP && rest > 0) || (mode == RM && rest < 0) ||
-              (mode == RN && (size > 0.5Q || (size == 0.5Q && (i & 1))));
+              (mode == RN && (size > half || (size == half && (i & 1))));
     return up ? i + (rest > 0 ? 1 : -1) : i;
 }
 
@@ -250,7 +250,7 @@ static uint64_t to_fp8(double v, int mantissa, int bias, bool is_relu)
             best = k;
         }
     }
-    if (isinf(v))
+    if (size >= fp8_value(top, mantissa, bias))
         best = top;
     return best | (signbit(v) ? 0x80 : 0);
 }

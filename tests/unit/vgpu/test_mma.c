@@ -55,7 +55,7 @@ static unsigned bits_of(enum vg_elem e)
 /* A small integer as an element. */
 static uint64_t encode(int v, enum vg_elem e)
 {
-    const struct format *f = &formats[e];
+    const struct format *f = &formats[is_float(e) ? e : VG_ELEM_F32];
     unsigned mag = (unsigned)abs(v), top = 31;
     uint64_t bits;
     double d = v;
@@ -390,6 +390,8 @@ static uint64_t rounded(int64_t sum, int exp, bool f16, int keep)
             r += rest > half || (rest == half && (r & 1));
         }
     }
+    if (!r)
+        return 0;
     if (f16) {
         double v = ldexp((double)r, quantum);
         int e = r >> 11 ? quantum + 11 : r >> 10 ? quantum + 10 : -15;

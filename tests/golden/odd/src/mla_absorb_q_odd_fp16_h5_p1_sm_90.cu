@@ -16,7 +16,7 @@
 // registers  about 54; 12 CTAs per SM
 // floor      W 38,400 B once, 1,280 B per token
 // clocks     W 16 of DRAM; per 8 tokens 5 of DRAM, 1 of MMA (132 SMs)
-// rope       neox: 2 threads per token, 48 tokens per CTA and pass; 128 B per token and head
+// rope       neox: 4 threads per token, 24 tokens per CTA and pass; 128 B per token and head
 namespace mla_absorb_q_odd_fp16_h5_p1_sm_90_ns {
 
 typedef unsigned int mla_u32;
@@ -38,15 +38,6 @@ static __device__ __forceinline__ mla_v4 load16(const void *p)
                  : "l"(p)
                  : "memory");
     return v;
-}
-
-// Writes 16 bytes.
-static __device__ __forceinline__ void store16(void *p, mla_v4 v)
-{
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};"
-                 :
-                 : "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-                 : "memory");
 }
 
 // 4 bytes of weights, needed once and written by nobody.
@@ -144,7 +135,29 @@ static __device__ __forceinline__ void add4(float4 &sum, float4 v)
     sum.w += v.w;
 }
 
-// Rotates two pairs, x's in one register and y's in another, by two angles.
+// Reads four values of the first half of a row and their partners in the second.
+static __device__ __forceinline__ mla_v4 load_pairs(const char *p)
+{
+    mla_v4 v;
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%4];\n\t"
+                 "ld.global.v2.u32 {%2, %3}, [%4 + 32];"
+                 : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
+                 : "l"(p)
+                 : "memory");
+    return v;
+}
+
+static __device__ __forceinline__ void store_pairs(char *p, mla_v4 v)
+{
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};\n\t"
+                 "st.global.v2.u32 [%0 + 32], {%3, %4};"
+                 :
+                 : "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+
+// Rotates two pairs, the x's in one register and the y's in the other; c and s are their cosines
+// and sines as float bits.
 static __device__ __forceinline__ void rotate2(mla_u32 &x, mla_u32 &y, mla_u32 c0, mla_u32 c1,
                                                mla_u32 s0, mla_u32 s1)
 {
@@ -160,14 +173,12 @@ static __device__ __forceinline__ void rotate2(mla_u32 &x, mla_u32 &y, mla_u32 c
     y = pack2(y0 * cos0 + x0 * sin0, y1 * cos1 + x1 * sin1);
 }
 
-// Rotates eight pairs; ca, cb and sa, sb hold their cosines and sines as float bits.
-static __device__ __forceinline__ void rotate16(mla_v4 &x, mla_v4 &y, mla_v4 ca, mla_v4 cb,
-                                                mla_v4 sa, mla_v4 sb)
+// Rotates four pairs.
+static __device__ __forceinline__ mla_v4 rotate8(mla_v4 v, mla_v4 c, mla_v4 s)
 {
-    rotate2(x.x, y.x, ca.x, ca.y, sa.x, sa.y);
-    rotate2(x.y, y.y, ca.z, ca.w, sa.z, sa.w);
-    rotate2(x.z, y.z, cb.x, cb.y, sb.x, sb.y);
-    rotate2(x.w, y.w, cb.z, cb.w, sb.z, sb.w);
+    rotate2(v.x, v.z, c.x, c.y, s.x, s.y);
+    rotate2(v.y, v.w, c.z, c.w, s.z, s.w);
+    return v;
 }
 
 struct mla_absorb_q_args {
@@ -228,29 +239,24 @@ mla_absorb_q_odd_fp16_h5_p1_sm_90(const mla_absorb_q_args a)
     x = x_lane + (mla_i64)min(t + g, last) * a.q_nope_token_stride;
     x0_0 = load8(x);
 
-    // RoPE of the rotary columns, 48 tokens per CTA and pass, while W is on its way.
+    // RoPE of the rotary columns, 24 tokens per CTA and pass, while W is on its way.
     {
-        const mla_u32 part = threadIdx.x % 2u;
-        const mla_u32 pass = gridDim.x * gridDim.z * 48u;
-        mla_u32 token = (blockIdx.z * gridDim.x + blockIdx.x) * 48u + threadIdx.x / 2u;
+        const mla_u32 part = threadIdx.x % 4u;
+        const mla_u32 pass = gridDim.x * gridDim.z * 24u;
+        mla_u32 token = (blockIdx.z * gridDim.x + blockIdx.x) * 24u + threadIdx.x / 4u;
         const char *rope = (const char *)a.q_rope + head * a.q_rope_head_stride;
         char *out = (char *)a.q + head * a.q_head_stride + 160;
         mla_i64 position = token < tokens ? a.positions[token] : 0;
         while (token < tokens) {
             const mla_u32 next = token + pass;
             const mla_i64 next_position = next < tokens ? a.positions[next] : 0;
-            const char *from = rope + token * a.q_rope_token_stride + 16u * part;
-            char *to = out + token * a.q_token_stride + 16u * part;
-            const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + 32u * part;
-            mla_v4 x = load16(from);
-            mla_v4 y = load16(from + 32);
-            const mla_v4 cos_a = load16(angles);
-            const mla_v4 cos_b = load16(angles + 16);
-            const mla_v4 sin_a = load16(angles + 64);
-            const mla_v4 sin_b = load16(angles + 80);
-            rotate16(x, y, cos_a, cos_b, sin_a, sin_b);
-            store16(to, x);
-            store16(to + 32, y);
+            const char *from = rope + token * a.q_rope_token_stride + 8u * part;
+            char *to = out + token * a.q_token_stride + 8u * part;
+            const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + 16u * part;
+            const mla_v4 pairs = load_pairs(from);
+            const mla_v4 cosines = load16(angles);
+            const mla_v4 sines = load16(angles + 64);
+            store_pairs(to, rotate8(pairs, cosines, sines));
             position = next_position;
             token = next;
         }

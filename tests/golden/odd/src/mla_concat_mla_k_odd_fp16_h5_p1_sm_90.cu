@@ -11,6 +11,7 @@
 // tile       warp: 1 token x 16 heads, 3 loads of 16 bytes per lane in flight; block: 8 tokens
 // lanes      2 per head of nope, 4 per copy of rope
 // smem       none
+// registers  about 30
 // bytes      per token 544 in + 800 out (floor); rope is read 1 time from L1
 namespace mla_concat_mla_k_odd_fp16_h5_p1_sm_90_ns {
 

@@ -11,6 +11,7 @@
 //
 // tile       block: 64 rows x 64 columns of one head; 4 loads of 16 bytes per thread in flight
 // smem       9,216 bytes static, used by transposed outputs
+// registers  about 40
 // bytes      128,000 in + 128,000 out (floor)
 namespace mla_derive_weights_odd_fp16_h5_p1_sm_90_ns {
 

@@ -10,6 +10,7 @@
 //
 // tile       warp: 8 tokens, 4 lanes each, 3 vectors of latent per lane; block: 64 tokens
 // smem       160 bytes static: the norm weights
+// registers  about 56
 // bytes      per token 224 in + 224 out + 128 of cos/sin + indices (floor); the weights (160) once
 //            per block
 namespace mla_kv_append_odd_fp16_h5_p1_sm_90_ns {
@@ -82,7 +83,29 @@ static __device__ __forceinline__ mla_u32 pack2(float lo, float hi)
     return pair;
 }
 
-// Rotates two pairs, x's in one register and y's in another, by two angles.
+// Reads four values of the first half of a row and their partners in the second.
+static __device__ __forceinline__ mla_v4 load_pairs(const char *p)
+{
+    mla_v4 v;
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%4];\n\t"
+                 "ld.global.v2.u32 {%2, %3}, [%4 + 32];"
+                 : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
+                 : "l"(p)
+                 : "memory");
+    return v;
+}
+
+static __device__ __forceinline__ void store_pairs(char *p, mla_v4 v)
+{
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};\n\t"
+                 "st.global.v2.u32 [%0 + 32], {%3, %4};"
+                 :
+                 : "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+
+// Rotates two pairs, the x's in one register and the y's in the other; c and s are their cosines
+// and sines as float bits.
 static __device__ __forceinline__ void rotate2(mla_u32 &x, mla_u32 &y, mla_u32 c0, mla_u32 c1,
                                                mla_u32 s0, mla_u32 s1)
 {
@@ -98,14 +121,12 @@ static __device__ __forceinline__ void rotate2(mla_u32 &x, mla_u32 &y, mla_u32 c
     y = pack2(y0 * cos0 + x0 * sin0, y1 * cos1 + x1 * sin1);
 }
 
-// Rotates eight pairs; ca, cb and sa, sb hold their cosines and sines as float bits.
-static __device__ __forceinline__ void rotate16(mla_v4 &x, mla_v4 &y, mla_v4 ca, mla_v4 cb,
-                                                mla_v4 sa, mla_v4 sb)
+// Rotates four pairs.
+static __device__ __forceinline__ mla_v4 rotate8(mla_v4 v, mla_v4 c, mla_v4 s)
 {
-    rotate2(x.x, y.x, ca.x, ca.y, sa.x, sa.y);
-    rotate2(x.y, y.y, ca.z, ca.w, sa.z, sa.w);
-    rotate2(x.z, y.z, cb.x, cb.y, sb.x, sb.y);
-    rotate2(x.w, y.w, cb.z, cb.w, sb.z, sb.w);
+    rotate2(v.x, v.z, c.x, c.y, s.x, s.y);
+    rotate2(v.y, v.w, c.z, c.w, s.z, s.w);
+    return v;
 }
 
 // Adds the squares of eight values.
@@ -147,7 +168,7 @@ struct mla_kv_append_args {
     const float *cos_sin;     // [positions, cos DR/2 | sin DR/2]
     mla_i64 cos_sin_stride;   // cos_sin from position to position, bytes
     const mla_i64 *positions; // [tokens], row of cos_sin
-    const mla_i64 *slots;     // [tokens], page * P + row; < 0: skip
+    const mla_i64 *slots;     // [tokens], page * P + row, distinct; < 0: skip
     void *kv_cache;           // [pages, P, R + DR]
     mla_i64 page_stride;      // kv_cache from page to page, bytes
     mla_i64 row_stride;       // kv_cache from row to row of a page, bytes
@@ -175,7 +196,6 @@ mla_kv_append_odd_fp16_h5_p1_sm_90(const mla_kv_append_args a)
     mla_v4 latent1 = {0, 0, 0, 0};
     mla_v4 latent2 = {0, 0, 0, 0};
     mla_v4 rope0 = {0, 0, 0, 0};
-    mla_v4 other0 = {0, 0, 0, 0};
     if (token < (mla_u32)a.tokens) {
         slot = a.slots[token];
         position = a.positions[token];
@@ -184,26 +204,17 @@ mla_kv_append_odd_fp16_h5_p1_sm_90(const mla_kv_append_args a)
         latent1 = load_stream16(latent + 64);
         if (lane < 2)
             latent2 = load_stream16(latent + 128);
-        const char *rope = (const char *)a.k_rope + (mla_i64)token * a.k_rope_stride + column;
-        if (lane < 2) {
-            rope0 = load_stream16(rope);
-            other0 = load_stream16(rope + 32);
-        }
+        const char *rope = (const char *)a.k_rope + (mla_i64)token * a.k_rope_stride + lane * 8;
+        rope0 = load_pairs(rope);
     }
 
     // The angles of the position; a skipped token's position may be anything.
-    mla_v4 cos_a0 = {0, 0, 0, 0};
-    mla_v4 cos_b0 = {0, 0, 0, 0};
-    mla_v4 sin_a0 = {0, 0, 0, 0};
-    mla_v4 sin_b0 = {0, 0, 0, 0};
+    mla_v4 cos0 = {0, 0, 0, 0};
+    mla_v4 sin0 = {0, 0, 0, 0};
     if (slot >= 0) {
-        const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + lane * 32;
-        if (lane < 2) {
-            cos_a0 = load16(angles);
-            cos_b0 = load16(angles + 16);
-            sin_a0 = load16(angles + 64);
-            sin_b0 = load16(angles + 80);
-        }
+        const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + column;
+        cos0 = load16(angles);
+        sin0 = load16(angles + 64);
     }
 
     // RMSNorm: every lane of a token gets the sum of its squares.
@@ -232,11 +243,8 @@ mla_kv_append_odd_fp16_h5_p1_sm_90(const mla_kv_append_args a)
     store16(out + 64, latent1);
     if (lane < 2)
         store16(out + 128, latent2);
-    if (lane < 2) {
-        rotate16(rope0, other0, cos_a0, cos_b0, sin_a0, sin_b0);
-        store16(out + 160, rope0);
-        store16(out + 192, other0);
-    }
+    out -= column - lane * 8;
+    store_pairs(out + 160, rotate8(rope0, cos0, sin0));
 }
 
 #ifndef __CUDACC_RTC__

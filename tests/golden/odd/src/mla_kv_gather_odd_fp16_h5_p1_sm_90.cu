@@ -10,6 +10,7 @@
 //
 // tile       warp: 4 rows, 8 lanes each, 3 loads of 16 bytes per lane in flight; block: 16 rows
 // smem       none
+// registers  about 24
 // bytes      per row 224 in + 224 out + its slot (floor)
 namespace mla_kv_gather_odd_fp16_h5_p1_sm_90_ns {
 

@@ -11,6 +11,7 @@
 //
 // tile       warp: 4 rows, 8 lanes each, 2 x 2 vectors per lane; 16 tokens share 5 blocks
 // smem       none
+// registers  about 40
 // lse        base 2, empty +inf
 // bytes      per row 456 in + 228 out (floor); an empty side saves 224
 namespace mla_merge_state_odd_fp16_h5_p1_sm_90_ns {

@@ -129,21 +129,23 @@ static __device__ __forceinline__ mla_v4 pair_rows(mla_u32 k0, mla_u32 k1, mla_u
     return a;
 }
 
-// Rotates the pair in a register by the angle whose cosine and sine are c and s.
-static __device__ __forceinline__ mla_u32 rotate2(mla_u32 pair, float c, float s)
+// Rotates the pair in a register; c and s are its cosine and sine as float bits.
+static __device__ __forceinline__ mla_u32 rotate2(mla_u32 pair, mla_u32 c, mla_u32 s)
 {
     const float x = lo_f32(pair);
     const float y = hi_f32(pair);
-    return pack2(x * c - y * s, y * c + x * s);
+    const float cosine = __uint_as_float(c);
+    const float sine = __uint_as_float(s);
+    return pack2(x * cosine - y * sine, y * cosine + x * sine);
 }
 
-// Rotates four neighbouring pairs; c and s hold their cosines and sines as float bits.
+// Rotates four neighbouring pairs.
 static __device__ __forceinline__ mla_v4 rotate8(mla_v4 v, mla_v4 c, mla_v4 s)
 {
-    v.x = rotate2(v.x, __uint_as_float(c.x), __uint_as_float(s.x));
-    v.y = rotate2(v.y, __uint_as_float(c.y), __uint_as_float(s.y));
-    v.z = rotate2(v.z, __uint_as_float(c.z), __uint_as_float(s.z));
-    v.w = rotate2(v.w, __uint_as_float(c.w), __uint_as_float(s.w));
+    v.x = rotate2(v.x, c.x, s.x);
+    v.y = rotate2(v.y, c.y, s.y);
+    v.z = rotate2(v.z, c.z, s.z);
+    v.w = rotate2(v.w, c.w, s.w);
     return v;
 }
 

@@ -11,6 +11,7 @@
 // tile       warp: 1 token x 16 heads, 1 load of 16 bytes per lane in flight; block: 8 tokens
 // lanes      2 per head of nope, 2 per copy of rope
 // smem       none
+// registers  about 22
 // bytes      per token 128 in + 192 out (floor); rope is read 1 time from L1
 namespace mla_concat_mla_k_tiny_bf16_h3_p2_sm_80_ns {
 

@@ -11,6 +11,7 @@
 //
 // tile       block: 64 rows x 64 columns of one head; 4 loads of 16 bytes per thread in flight
 // smem       9,216 bytes static, used by transposed outputs
+// registers  about 40
 // bytes      3,072 in + 3,072 out (floor)
 namespace mla_derive_weights_tiny_bf16_h3_p2_sm_80_ns {
 

@@ -10,6 +10,7 @@
 //
 // tile       warp: 8 tokens, 4 lanes each, 1 vector of latent per lane; block: 64 tokens
 // smem       32 bytes static: the norm weights
+// registers  about 32
 // bytes      per token 64 in + 64 out + 64 of cos/sin + indices (floor); the weights (32) once per
 //            block
 namespace mla_kv_append_tiny_bf16_h3_p2_sm_80_ns {
@@ -76,21 +77,23 @@ static __device__ __forceinline__ mla_u32 pack2(float lo, float hi)
     return pair;
 }
 
-// Rotates the pair in a register by the angle whose cosine and sine are c and s.
-static __device__ __forceinline__ mla_u32 rotate2(mla_u32 pair, float c, float s)
+// Rotates the pair in a register; c and s are its cosine and sine as float bits.
+static __device__ __forceinline__ mla_u32 rotate2(mla_u32 pair, mla_u32 c, mla_u32 s)
 {
     const float x = lo_f32(pair);
     const float y = hi_f32(pair);
-    return pack2(x * c - y * s, y * c + x * s);
+    const float cosine = __uint_as_float(c);
+    const float sine = __uint_as_float(s);
+    return pack2(x * cosine - y * sine, y * cosine + x * sine);
 }
 
-// Rotates four neighbouring pairs; c and s hold their cosines and sines as float bits.
+// Rotates four neighbouring pairs.
 static __device__ __forceinline__ mla_v4 rotate8(mla_v4 v, mla_v4 c, mla_v4 s)
 {
-    v.x = rotate2(v.x, __uint_as_float(c.x), __uint_as_float(s.x));
-    v.y = rotate2(v.y, __uint_as_float(c.y), __uint_as_float(s.y));
-    v.z = rotate2(v.z, __uint_as_float(c.z), __uint_as_float(s.z));
-    v.w = rotate2(v.w, __uint_as_float(c.w), __uint_as_float(s.w));
+    v.x = rotate2(v.x, c.x, s.x);
+    v.y = rotate2(v.y, c.y, s.y);
+    v.z = rotate2(v.z, c.z, s.z);
+    v.w = rotate2(v.w, c.w, s.w);
     return v;
 }
 
@@ -133,7 +136,7 @@ struct mla_kv_append_args {
     const float *cos_sin;     // [positions, cos DR/2 | sin DR/2]
     mla_i64 cos_sin_stride;   // cos_sin from position to position, bytes
     const mla_i64 *positions; // [tokens], row of cos_sin
-    const mla_i64 *slots;     // [tokens], page * P + row; < 0: skip
+    const mla_i64 *slots;     // [tokens], page * P + row, distinct; < 0: skip
     void *kv_cache;           // [pages, P, R + DR]
     mla_i64 page_stride;      // kv_cache from page to page, bytes
     mla_i64 row_stride;       // kv_cache from row to row of a page, bytes
@@ -164,16 +167,15 @@ mla_kv_append_tiny_bf16_h3_p2_sm_80(const mla_kv_append_args a)
         if (lane < 2)
             latent0 = load_stream16(latent);
         const char *rope = (const char *)a.k_rope + (mla_i64)token * a.k_rope_stride + column;
-        if (lane < 2) {
+        if (lane < 2)
             rope0 = load_stream16(rope);
-        }
     }
 
     // The angles of the position; a skipped token's position may be anything.
     mla_v4 cos0 = {0, 0, 0, 0};
     mla_v4 sin0 = {0, 0, 0, 0};
     if (slot >= 0) {
-        const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + lane * 16;
+        const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + column;
         if (lane < 2) {
             cos0 = load16(angles);
             sin0 = load16(angles + 32);
@@ -201,9 +203,8 @@ mla_kv_append_tiny_bf16_h3_p2_sm_80(const mla_kv_append_args a)
     out += (slot & 1) * a.row_stride;
     if (lane < 2)
         store16(out, latent0);
-    if (lane < 2) {
+    if (lane < 2)
         store16(out + 32, rotate8(rope0, cos0, sin0));
-    }
 }
 
 #ifndef __CUDACC_RTC__

@@ -10,6 +10,7 @@
 //
 // tile       warp: 4 rows, 8 lanes each, 2 loads of 16 bytes per lane in flight; block: 16 rows
 // smem       none
+// registers  about 20
 // bytes      per row 64 in + 64 out + its slot (floor)
 namespace mla_kv_gather_tiny_bf16_h3_p2_sm_80_ns {
 

@@ -11,6 +11,7 @@
 //
 // tile       warp: 16 rows, 2 lanes each, 2 x 1 vector per lane; 64 tokens share 3 blocks
 // smem       none
+// registers  about 32
 // lse        base e, empty -inf
 // bytes      per row 72 in + 36 out (floor); an empty side saves 32
 namespace mla_merge_state_latent_tiny_bf16_h3_p2_sm_80_ns {

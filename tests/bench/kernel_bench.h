@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kernel_bench.h: the figures of `make bench`: how long generation and
+ * compilation take, and what each kernel moves and issues.
+ */
+#ifndef KERNEL_BENCH_H
+#define KERNEL_BENCH_H
+
+#include "device.h"
+#include "subject.h"
+
+/* Milliseconds of a child process, the least of `runs`; negative if it could
+ * not run or failed.  argv ends in NULL; its stdout goes to /dev/null. */
+double bench_child(char *const *argv, int runs);
+
+struct bench_compiled {
+    double milliseconds; /* source to machine code, cold */
+    size_t cubin_bytes;
+};
+
+/* Compiles the kernel's source for its architecture; NULL or why not. */
+const char *bench_compile(const struct num_subject *s,
+                          struct bench_compiled *out);
+
+/* Counters of one launch on a virtual GPU. */
+struct bench_traffic {
+    int64_t tokens;
+    double floor;     /* bytes: each input and each output once */
+    double requested; /* bytes that lanes ask for */
+    double l2;        /* bytes behind an L1 that never evicts, stores added */
+    double dram;      /* bytes of the different 32-byte sectors */
+    double warp_insns, mma_flops, mma_count;
+    double bank_conflicts; /* wavefronts beyond the least */
+};
+
+/* Runs the kernel once, packed tensors; NULL or why not. */
+const char *bench_measure(struct num_device *device,
+                          const struct num_subject *s, int64_t tokens,
+                          struct bench_traffic *out);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kernel_traffic.c: one launch on the virtual GPU, and its counters
+ * (tests/vgpu/counters.h documents their JSON).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "json.h"
+#include "kernel_bench.h"
+#include "run.h"
+
+enum { SECTOR = 32 };
+
+typedef const struct mla__json json;
+
+static double number(json *object, const char *key)
+{
+    json *value = mla__json_get(object, key);
+    return value ? value->real : 0;
+}
+
+/* The sum of a key over the members of an object of objects. */
+static double sum(json *object, const char *key)
+{
+    double total = 0;
+    for (json *item = object ? object->child : NULL; item; item = item->next)
+        total += number(item, key);
+    return total;
+}
+
+static void read_total(json *total, struct bench_traffic *out)
+{
+    json *global = mla__json_get(total, "global");
+    json *store = mla__json_get(global, "store");
+
+    out->requested = number(mla__json_get(global, "load"), "bytes") +
+                     number(mla__json_get(global, "cp_async"), "bytes") +
+                     number(store, "bytes");
+    out->l2 = SECTOR * (number(global, "l1_miss_sectors") +
+                        number(store, "sectors"));
+    out->dram = SECTOR * (number(global, "unique_load_sectors") +
+                          number(global, "unique_store_sectors"));
+    out->warp_insns = number(total, "warp_insns");
+    out->mma_flops = number(total, "mma_flops");
+    out->mma_count = sum(mla__json_get(total, "mma"), "count");
+    out->bank_conflicts = sum(mla__json_get(total, "shared"), "conflicts");
+}
+
+static double floor_of(const struct num_case *c)
+{
+    double bytes = 0;
+    for (int i = 0; i < c->tensors; i++) {
+        const struct num_tensor *t = &c->tensor[i];
+        bytes += (double)num_live_bytes(t) * (t->input + t->output);
+    }
+    return bytes;
+}
+
+static const char *read_counters(struct num_device *d,
+                                 const struct num_subject *s,
+                                 struct bench_traffic *out)
+{
+    char *text = d->counters();
+    struct mla__json *root = NULL;
+    struct mla__json_error error;
+    const char *why = "the virtual GPU's counters are not JSON";
+
+    if (text && mla__json_parse(s->ctx, text, &root, &error) == MLA_OK) {
+        read_total(mla__json_get(root, "total"), out);
+        why = NULL;
+    }
+    mla__json_free(s->ctx, root);
+    free(text);
+    return why;
+}
+
+const char *bench_measure(struct num_device *d, const struct num_subject *s,
+                          int64_t tokens, struct bench_traffic *out)
+{
+    static struct num_verdict v; /* holds the text that is returned */
+    struct num_shape shape = {"bench", tokens, NUM_TIGHT, NUM_TIGHT, 0, false};
+    struct num_run run = {NUM_POISON_ZERO, 0, 0, tokens, false, true};
+    const struct num_family *f = num_family_find(s->info.family);
+    const char *why = v.why;
+    struct num_case *c;
+
+    memset(out, 0, sizeof(*out));
+    memset(&v, 0, sizeof(v));
+    if (!f)
+        return "there are no cases for this family";
+    out->tokens = tokens;
+    c = num_case_make(s, f, &shape, 1);
+    out->floor = floor_of(c);
+    d->counters_reset();
+    if (num_run_once(d, c, &run, &v))
+        why = read_counters(d, s, out);
+    num_case_free(c);
+    return why;
+}
