@@ -102,12 +102,22 @@ $(B)/tests/numerics/%: $(B)/obj/tests/unit/numerics/%.o $(B)/libnumerics.a \
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(SANITIZE) $^ -lcmocka $(MLA_LIBS) -o $@
 
+# Fuzz targets; here they replay the corpus.  To search for new faults, link
+# fuzz_X.c without replay.c by clang -fsanitize=fuzzer,address.
+FUZZ := $(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz/%,$(wildcard \
+        tests/fuzz/fuzz_*.c))
+$(B)/tests/fuzz/%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(B)/libmlagen.a
+	@mkdir -p $(@D)
+	$(CC) $(BASE) $(LUA_CFLAGS) -Igen \
+	    -DFUZZ_CORPUS='"tests/fuzz/corpus/$*"' $(filter-out %.h,$^) \
+	    $(GEN_LIBS) -o $@
+
 # A test program or script prints TAP; tests/tap.sh adds them up.
 MODELS   := $(filter-out schema arch arch.schema,$(patsubst \
             specs/%.yaml,%,$(wildcard specs/*.yaml)))
 PROFILES := a100 rtx4090 rtx5090 h200
 OUT      := out
-TESTS    := $(UNIT) $(sort $(wildcard tests/house/*.sh \
+TESTS    := $(UNIT) $(FUZZ) $(sort $(wildcard tests/house/*.sh \
             tests/cli/*.sh tests/matrix/*.sh))
 
 demo: ## set up, build, generate and prove DeepSeek-V3's kernels
@@ -121,7 +131,7 @@ check: ## set up and run every test that needs no GPU
 	sh scripts/setup.sh
 	$(MAKE) check-run
 
-check-run: all $(UNIT)
+check-run: all $(UNIT) $(FUZZ)
 	sh tests/tap.sh $(TESTS)
 
 check-full: ## check, then the wide numeric matrix

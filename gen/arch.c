@@ -16,7 +16,8 @@
 
 enum { MAJOR_MAX = 99 };
 
-static const char *skip_prefix(const char *text) {
+static const char *skip_prefix(const char *text)
+{
     static const char *const prefixes[] = {"sm_", "compute_"};
 
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
@@ -28,13 +29,15 @@ static const char *skip_prefix(const char *text) {
     return text;
 }
 
-static bool is_digit(char c) {
+static bool is_digit(char c)
+{
     return c >= '0' && c <= '9';
 }
 
 /* The digits before the suffix, with the dot taken out: at least two, no
  * leading zero.  Returns the end of the number or NULL. */
-static const char *parse_number(const char *p, struct mlagen_arch *out) {
+static const char *parse_number(const char *p, struct mlagen_arch *out)
+{
     int value = 0;
     int digits = 0;
     bool dot = false;
@@ -60,7 +63,8 @@ static const char *parse_number(const char *p, struct mlagen_arch *out) {
     return p;
 }
 
-bool mlagen_arch_parse(const char *text, struct mlagen_arch *out) {
+bool mlagen_arch_parse(const char *text, struct mlagen_arch *out)
+{
     struct mlagen_arch a = {0, 0, '\0'};
     const char *p = parse_number(skip_prefix(text), &a);
 
@@ -75,8 +79,8 @@ bool mlagen_arch_parse(const char *text, struct mlagen_arch *out) {
     return true;
 }
 
-const char *mlagen_arch_name(struct mlagen_arch a,
-                             char name[MLAGEN_ARCH_NAME]) {
+const char *mlagen_arch_name(struct mlagen_arch a, char name[MLAGEN_ARCH_NAME])
+{
     char suffix[2] = {a.suffix, '\0'};
 
     snprintf(name, MLAGEN_ARCH_NAME, "sm_%d%d%s", a.major % 100, a.minor % 10,
@@ -84,7 +88,8 @@ const char *mlagen_arch_name(struct mlagen_arch a,
     return name;
 }
 
-int mlagen_arch_compare(struct mlagen_arch a, struct mlagen_arch b) {
+int mlagen_arch_compare(struct mlagen_arch a, struct mlagen_arch b)
+{
     if (a.major != b.major)
         return a.major < b.major ? -1 : 1;
     if (a.minor != b.minor)

@@ -29,7 +29,8 @@ struct mlagen_arch {
 bool mlagen_arch_parse(const char *text, struct mlagen_arch *out);
 
 /* Writes the canonical name, sm_90a, and returns `name`. */
-const char *mlagen_arch_name(struct mlagen_arch a, char name[MLAGEN_ARCH_NAME]);
+const char *mlagen_arch_name(struct mlagen_arch a,
+                             char name[MLAGEN_ARCH_NAME]);
 
 /* Numeric order: by major, minor, suffix (none, a, f). */
 int mlagen_arch_compare(struct mlagen_arch a, struct mlagen_arch b);

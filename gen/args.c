@@ -103,14 +103,16 @@ enum { FLAGS = sizeof flags / sizeof *flags };
 
 static const struct mlagen_where nowhere = {NULL, 0, 0};
 
-/* --- errors --------------------------------------------------------------- */
+/* --- errors ---------------------------------------------------------------
+ */
 
 static enum mlagen_status usage_error(struct mlagen_diags *d,
                                       const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 static enum mlagen_status usage_error(struct mlagen_diags *d,
-                                      const char *format, ...) {
+                                      const char *format, ...)
+{
     va_list ap;
 
     va_start(ap, format);
@@ -119,21 +121,25 @@ static enum mlagen_status usage_error(struct mlagen_diags *d,
     return MLAGEN_USAGE;
 }
 
+/* A word that is none of `among`: with the nearest one, if any is near. */
 static enum mlagen_status unknown(const char *what, const char *word,
                                   const char *const *among, size_t count,
-                                  struct mlagen_diags *d) {
+                                  struct mlagen_diags *d)
+{
     const char *near = mlagen_closest(word, among, count);
 
     if (near)
-        return usage_error(d, "unknown %s '%s'; did you mean '%s'?", what, word,
-                           near);
+        return usage_error(d, "unknown %s '%s'; did you mean '%s'?", what,
+                           word, near);
     return usage_error(d, "unknown %s '%s'; see 'mlagen help'", what, word);
 }
 
-/* --- verbs ---------------------------------------------------------------- */
+/* --- verbs ----------------------------------------------------------------
+ */
 
 static enum mlagen_status find_verb(const char *word, enum mlagen_verb *verb,
-                                    struct mlagen_diags *d) {
+                                    struct mlagen_diags *d)
+{
     const char *names[MLAGEN_VERBS];
 
     for (size_t i = 0; i < MLAGEN_VERBS; i++) {
@@ -146,14 +152,18 @@ static enum mlagen_status find_verb(const char *word, enum mlagen_verb *verb,
     return unknown("verb", word, names, MLAGEN_VERBS, d);
 }
 
-/* --- flags ---------------------------------------------------------------- */
+/* --- flags ----------------------------------------------------------------
+ */
 
-static bool is_long(const struct flag *f) {
+/* --flag, as against -f. */
+static bool is_long(const struct flag *f)
+{
     return f->name[1] == '-';
 }
 
 /* True when `word` is this flag, perhaps with its value behind it. */
-static bool matches(const struct flag *f, const char *word) {
+static bool matches(const struct flag *f, const char *word)
+{
     size_t n = strlen(f->name);
 
     if (strncmp(word, f->name, n) != 0)
@@ -165,7 +175,8 @@ static bool matches(const struct flag *f, const char *word) {
 }
 
 /* Exact names win over glued values: -MD is not -M with the value D. */
-static const struct flag *find_flag(const char *word) {
+static const struct flag *find_flag(const char *word)
+{
     for (size_t i = 0; i < FLAGS; i++)
         if (strcmp(word, flags[i].name) == 0)
             return &flags[i];
@@ -175,8 +186,10 @@ static const struct flag *find_flag(const char *word) {
     return NULL;
 }
 
+/* Suggests only what this verb takes. */
 static enum mlagen_status unknown_flag(const char *word, unsigned verb_bit,
-                                       struct mlagen_diags *d) {
+                                       struct mlagen_diags *d)
+{
     const char *names[FLAGS];
     size_t count = 0;
 
@@ -188,7 +201,8 @@ static enum mlagen_status unknown_flag(const char *word, unsigned verb_bit,
 
 /* The value of a flag: behind "=", glued, or the next word (then *used). */
 static const char *value_of(const struct flag *f, const char *word,
-                            const char *next, bool *used) {
+                            const char *next, bool *used)
+{
     size_t n = strlen(f->name);
 
     *used = false;
@@ -201,7 +215,8 @@ static const char *value_of(const struct flag *f, const char *word,
 }
 
 static enum mlagen_status add_setting(struct mlagen_args *a, const char *value,
-                                      struct mlagen_diags *d) {
+                                      struct mlagen_diags *d)
+{
     const char **grown = mlagen_grow(a->settings, a->setting_count,
                                      &a->setting_cap, sizeof *grown);
 
@@ -212,8 +227,10 @@ static enum mlagen_status add_setting(struct mlagen_args *a, const char *value,
     return MLAGEN_OK;
 }
 
+/* Digits only, from 1 on: strtoul alone would take "-1" and " 7". */
 static enum mlagen_status store_number(const struct flag *f, const char *value,
-                                       unsigned *slot, struct mlagen_diags *d) {
+                                       unsigned *slot, struct mlagen_diags *d)
+{
     enum { LARGEST = 4096 };
     size_t digits = strspn(value, "0123456789");
     unsigned long number = strtoul(value, NULL, 10);
@@ -226,8 +243,10 @@ static enum mlagen_status store_number(const struct flag *f, const char *value,
     return MLAGEN_OK;
 }
 
+/* Puts a value into the field of its flag; the kind says the field's type. */
 static enum mlagen_status store(const struct flag *f, const char *value,
-                                struct mlagen_args *a, struct mlagen_diags *d) {
+                                struct mlagen_args *a, struct mlagen_diags *d)
+{
     void *slot = (char *)a + f->field;
 
     switch (f->kind) {
@@ -254,7 +273,8 @@ static enum mlagen_status store(const struct flag *f, const char *value,
 
 /* Takes the flag at *argv; moves *argv on when its value is the next word. */
 static enum mlagen_status take_flag(char ***argv, struct mlagen_args *a,
-                                    struct mlagen_diags *d) {
+                                    struct mlagen_diags *d)
+{
     const char *word = **argv;
     const struct flag *f = find_flag(word);
     const char *value = NULL;
@@ -270,16 +290,20 @@ static enum mlagen_status take_flag(char ***argv, struct mlagen_args *a,
     if (f->kind != SWITCH) {
         value = value_of(f, word, (*argv)[1], &used);
         if (!value)
-            return usage_error(d, "'%s' needs a value (%s)", f->name, f->value);
+            return usage_error(d, "'%s' needs a value (%s)", f->name,
+                               f->value);
         *argv += used;
     }
     return store(f, value, a, d);
 }
 
-/* --- reading -------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------
+ */
 
+/* What is no flag is the operand; there is room for one. */
 static enum mlagen_status take_operand(const char *word, struct mlagen_args *a,
-                                       struct mlagen_diags *d) {
+                                       struct mlagen_diags *d)
+{
     const struct verb *v = &verbs[a->verb];
 
     if (v->operand == NO_OPERAND)
@@ -293,7 +317,8 @@ static enum mlagen_status take_operand(const char *word, struct mlagen_args *a,
 }
 
 static enum mlagen_status read_words(char **argv, struct mlagen_args *a,
-                                     struct mlagen_diags *d) {
+                                     struct mlagen_diags *d)
+{
     enum mlagen_status status = MLAGEN_OK;
     bool flags_end = false;
 
@@ -312,7 +337,8 @@ static enum mlagen_status read_words(char **argv, struct mlagen_args *a,
 
 /* What must be there unless help was asked for. */
 static enum mlagen_status check_operands(struct mlagen_args *a,
-                                         struct mlagen_diags *d) {
+                                         struct mlagen_diags *d)
+{
     const struct verb *v = &verbs[a->verb];
     enum mlagen_verb verb;
 
@@ -327,7 +353,8 @@ static enum mlagen_status check_operands(struct mlagen_args *a,
 }
 
 /* --error-format is honoured wherever it stands, also behind an error. */
-static void find_error_format(char **argv, struct mlagen_args *a) {
+static void find_error_format(char **argv, struct mlagen_args *a)
+{
     for (; *argv; argv++)
         if (strcmp(*argv, "--error-format=json") == 0 ||
             (strcmp(*argv, "--error-format") == 0 && argv[1] &&
@@ -336,7 +363,8 @@ static void find_error_format(char **argv, struct mlagen_args *a) {
 }
 
 enum mlagen_status mlagen_args_read(char **argv, struct mlagen_args *out,
-                                    struct mlagen_diags *d) {
+                                    struct mlagen_diags *d)
+{
     static const char *const aliases[][2] = {
         {"-h", "help"}, {"--help", "help"}, {"--version", "version"}};
     const char *word = argv[0] ? argv[1] : NULL;
@@ -359,31 +387,36 @@ enum mlagen_status mlagen_args_read(char **argv, struct mlagen_args *out,
     return status ? status : check_operands(out, d);
 }
 
-void mlagen_args_free(struct mlagen_args *a) {
+void mlagen_args_free(struct mlagen_args *a)
+{
     mlagen_free(a->settings);
     a->settings = NULL;
 }
 
-/* --- help ----------------------------------------------------------------- */
+/* --- help -----------------------------------------------------------------
+ */
 
-void mlagen_args_overview(struct mlagen_buf *out) {
+void mlagen_args_overview(struct mlagen_buf *out)
+{
     mlagen_buf_str(out, "usage: mlagen VERB [flags]\n\n"
                         "Generates CUDA kernels for Multi-head Latent "
                         "Attention from a model's spec.\n\n");
     for (size_t i = 0; i < MLAGEN_VERBS; i++)
         mlagen_buf_printf(out, "  %-9s %-12s %s\n", verbs[i].name,
                           verbs[i].usage, verbs[i].does);
-    mlagen_buf_str(out, "\nSPEC is a file, - for standard input, or a built-in "
-                        "name (mlagen list).\n"
-                        "'mlagen VERB -h' lists the flags of a verb.\n\n"
-                        "exit codes:\n");
-#define PRINT_STATUS(name, code, meaning)                                      \
+    mlagen_buf_str(out,
+                   "\nSPEC is a file, - for standard input, or a built-in "
+                   "name (mlagen list).\n"
+                   "'mlagen VERB -h' lists the flags of a verb.\n\n"
+                   "exit codes:\n");
+#define PRINT_STATUS(name, code, meaning)                                     \
     mlagen_buf_printf(out, "  %2d  %s\n", code, meaning);
     MLAGEN_STATUSES(PRINT_STATUS)
 #undef PRINT_STATUS
 }
 
-void mlagen_args_help(enum mlagen_verb verb, struct mlagen_buf *out) {
+void mlagen_args_help(enum mlagen_verb verb, struct mlagen_buf *out)
+{
     const struct verb *v = &verbs[verb];
 
     mlagen_buf_printf(out, "usage: mlagen %s [flags]%s%s\n\n%s\n\n", v->name,
@@ -397,7 +430,8 @@ void mlagen_args_help(enum mlagen_verb verb, struct mlagen_buf *out) {
             continue;
         mlagen_buf_printf(&left, "%s%s%s", f->name, f->value ? gap : "",
                           f->value ? f->value : "");
-        mlagen_buf_printf(out, "  %-24s %s\n", mlagen_buf_text(&left), f->does);
+        mlagen_buf_printf(out, "  %-24s %s\n", mlagen_buf_text(&left),
+                          f->does);
         mlagen_buf_free(&left);
     }
 }

@@ -28,7 +28,7 @@ enum mlagen_verb {
 struct mlagen_args {
     enum mlagen_verb verb;
     const char *operand; /* SPEC, DIR or CONFIG; NULL when the verb has none */
-    char **rest;         /* run-check: everything behind the verb, NULL-ended */
+    char **rest; /* run-check: everything behind the verb, NULL-ended */
 
     const char *out;       /* -o */
     const char *archs;     /* --arch */

@@ -14,15 +14,19 @@
 
 static const struct mlagen_where nowhere = {NULL, 0, 0};
 
-const char *mlagen_version(void) {
+const char *mlagen_version(void)
+{
     return MLAGEN_VERSION;
 }
 
-/* --- tables --------------------------------------------------------------- */
+/* --- tables ---------------------------------------------------------------
+ */
 
+/* A schema of the source set; its absence is a fault of the build. */
 static enum mlagen_status load_schema(const struct mlagen *g, const char *path,
                                       struct mlagen_schema **out,
-                                      struct mlagen_diags *d) {
+                                      struct mlagen_diags *d)
+{
     const struct mlagen_text *text = mlagen_tree_find(g->tree, path);
 
     if (text)
@@ -34,7 +38,8 @@ static enum mlagen_status load_schema(const struct mlagen *g, const char *path,
 
 enum mlagen_status mlagen_load_table(const struct mlagen *g, const char *path,
                                      const char *schema_path, json_t **out,
-                                     struct mlagen_diags *d) {
+                                     struct mlagen_diags *d)
+{
     const struct mlagen_text *text = mlagen_tree_find(g->tree, path);
     struct mlagen_schema *schema = NULL;
     struct mlagen_doc *doc = NULL;
@@ -55,9 +60,12 @@ enum mlagen_status mlagen_load_table(const struct mlagen *g, const char *path,
     return status;
 }
 
-/* --- options -------------------------------------------------------------- */
+/* --- options --------------------------------------------------------------
+ */
 
-static bool prefix_ok(const char *prefix) {
+/* The beginning of a C name, or nothing. */
+static bool prefix_ok(const char *prefix)
+{
     if (isdigit((unsigned char)*prefix))
         return false;
     for (; *prefix; prefix++)
@@ -70,7 +78,8 @@ static bool prefix_ok(const char *prefix) {
  * other, checked by the schema and recorded. */
 static enum mlagen_status archs_setting(const char *archs,
                                         struct mlagen_buf *out,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     const char *comma = "";
 
     mlagen_buf_str(out, "arch=[");
@@ -99,7 +108,8 @@ static enum mlagen_status archs_setting(const char *archs,
 
 /* Collects the overrides, in the order in which they are applied. */
 static enum mlagen_status read_overrides(struct mlagen *g,
-                                         struct mlagen_diags *d) {
+                                         struct mlagen_diags *d)
+{
     const struct mlagen_options *o = &g->options;
     struct mlagen_buf archs = {0};
     enum mlagen_status status = MLAGEN_OK;
@@ -119,8 +129,10 @@ static enum mlagen_status read_overrides(struct mlagen *g,
     return status;
 }
 
+/* What can be wrong before anything is read. */
 static enum mlagen_status check_options(const struct mlagen_options *o,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     if (o->size != sizeof *o) {
         mlagen_diag(d, MLAGEN_ERROR, nowhere,
                     "options of %zu bytes; this library's have %zu", o->size,
@@ -136,10 +148,13 @@ static enum mlagen_status check_options(const struct mlagen_options *o,
     return MLAGEN_OK;
 }
 
-/* --- life ----------------------------------------------------------------- */
+/* --- life -----------------------------------------------------------------
+ */
 
+/* Everything that is the same for every spec. */
 static enum mlagen_status fill_context(struct mlagen *g,
-                                       struct mlagen_diags *d) {
+                                       struct mlagen_diags *d)
+{
     enum mlagen_status status = read_overrides(g, d);
 
     if (status == MLAGEN_OK)
@@ -157,7 +172,8 @@ static enum mlagen_status fill_context(struct mlagen *g,
 }
 
 enum mlagen_status mlagen_open(const struct mlagen_options *options,
-                               struct mlagen **out, struct mlagen_diags *d) {
+                               struct mlagen **out, struct mlagen_diags *d)
+{
     enum mlagen_status status = check_options(options, d);
     struct mlagen *g;
 
@@ -176,7 +192,8 @@ enum mlagen_status mlagen_open(const struct mlagen_options *options,
     return status;
 }
 
-void mlagen_reset(struct mlagen *g) {
+void mlagen_reset(struct mlagen *g)
+{
     mlagen_doc_free(g->doc);
     mlagen_free(g->spec_path);
     mlagen_free(g->spec_name);
@@ -191,7 +208,8 @@ void mlagen_reset(struct mlagen *g) {
     g->spec = g->plans = g->builds = NULL;
 }
 
-void mlagen_close(struct mlagen *g) {
+void mlagen_close(struct mlagen *g)
+{
     if (!g)
         return;
     mlagen_reset(g);
@@ -203,21 +221,25 @@ void mlagen_close(struct mlagen *g) {
     mlagen_free(g);
 }
 
-const char *mlagen_model(const struct mlagen *g) {
+const char *mlagen_model(const struct mlagen *g)
+{
     const char *model = json_string_value(json_object_get(g->spec, "model"));
 
     return model ? model : "";
 }
 
-/* --- rules ---------------------------------------------------------------- */
+/* --- rules ----------------------------------------------------------------
+ */
 
 void mlagen_rule_diags(const json_t *list, enum mlagen_severity severity,
                        const struct mlagen_doc *doc, const char *file,
-                       struct mlagen_diags *d) {
+                       struct mlagen_diags *d)
+{
     size_t i;
     json_t *item;
 
-    json_array_foreach(list, i, item) {
+    json_array_foreach(list, i, item)
+    {
         const char *text = json_string_value(json_object_get(item, "message"));
         struct mlagen_where where = {file, 0, 0};
 

@@ -36,9 +36,11 @@ struct queue {
     size_t count;
 };
 
-/* --- taking over ---------------------------------------------------------- */
+/* --- taking over ----------------------------------------------------------
+ */
 
-static const json_t *find_build(const json_t *manifest, const char *symbol) {
+static const json_t *find_build(const json_t *manifest, const char *symbol)
+{
     size_t i;
     json_t *kernel;
 
@@ -49,22 +51,27 @@ static const json_t *find_build(const json_t *manifest, const char *symbol) {
     return NULL;
 }
 
-/* True when `code` is among the plan's exceptions, allow = {{code, reason}}. */
-static bool allowed(const json_t *plan, const char *code) {
+/* True when `code` is among the plan's exceptions, allow = {{code, reason}}.
+ */
+static bool allowed(const json_t *plan, const char *code)
+{
     size_t i;
     json_t *item;
 
     json_array_foreach(json_object_get(plan, "allow"), i,
-                       item) if (strcmp(mlagen_json_text(item, "code"), code) ==
-                                 0) return true;
+                       item) if (strcmp(mlagen_json_text(item, "code"),
+                                        code) == 0) return true;
     return false;
 }
 
-static bool findings_allowed(const json_t *plan, const json_t *build) {
+/* A plan may have become stricter since the cubin was made. */
+static bool findings_allowed(const json_t *plan, const json_t *build)
+{
     size_t i;
     json_t *code;
 
-    json_array_foreach(json_object_get(build, "findings"), i, code) {
+    json_array_foreach(json_object_get(build, "findings"), i, code)
+    {
         const char *text = json_string_value(code);
 
         if (!text || (!allowed(plan, text) && strcmp(text, "compiler") != 0))
@@ -73,7 +80,9 @@ static bool findings_allowed(const json_t *plan, const json_t *build) {
     return true;
 }
 
-static json_t *options_of(const json_t *plan) {
+/* The options of a plan as the manifest records them; NULL without memory. */
+static json_t *options_of(const json_t *plan)
+{
     const char *options[MLAGEN_NVRTC_OPTIONS];
     char option[64];
     struct mlagen_arch arch;
@@ -87,10 +96,11 @@ static json_t *options_of(const json_t *plan) {
     return list;
 }
 
-/* Whether a recorded build is of this source, by these means.  `compiler` NULL:
- * whichever it was. */
+/* Whether a recorded build is of this source, by these means.  `compiler`
+ * NULL: whichever it was. */
 static bool build_fits(const json_t *plan, const json_t *build,
-                       struct mlagen_output *source, const char *compiler) {
+                       struct mlagen_output *source, const char *compiler)
+{
     json_t *options = options_of(plan);
     bool fits = strcmp(mlagen_json_text(build, "source_sha256"),
                        mlagen_output_hash(source)) == 0 &&
@@ -108,7 +118,8 @@ static bool build_fits(const json_t *plan, const json_t *build,
 static enum mlagen_status take_over(struct mlagen *g,
                                     const struct mlagen_folder *f,
                                     const json_t *plan, const char *compiler,
-                                    bool *taken, struct mlagen_diags *d) {
+                                    bool *taken, struct mlagen_diags *d)
+{
     const char *symbol = mlagen_json_text(plan, "symbol");
     const char *source = mlagen_json_text(plan, "source");
     const json_t *build = find_build(f->manifest, symbol);
@@ -119,8 +130,9 @@ static enum mlagen_status take_over(struct mlagen *g,
     bool found;
 
     *taken = false;
-    if (!build || !build_fits(plan, build,
-                              mlagen_outputs_find(&g->texts, source), compiler))
+    if (!build ||
+        !build_fits(plan, build, mlagen_outputs_find(&g->texts, source),
+                    compiler))
         return MLAGEN_OK;
     path = mlagen_json_text(build, "cubin");
     status = mlagen_folder_read(f, path, &data, &found, d);
@@ -138,11 +150,13 @@ static enum mlagen_status take_over(struct mlagen *g,
     return status;
 }
 
-/* --- compiling ------------------------------------------------------------ */
+/* --- compiling ------------------------------------------------------------
+ */
 
 /* Every remark of ptxas that the plan does not list is an error.  A warning of
  * the front end is shown and no more: another version may have new ones. */
-static void judge_findings(struct job *job) {
+static void judge_findings(struct job *job)
+{
     const char *symbol = mlagen_json_text(job->plan, "symbol");
     struct mlagen_where where = {job->shown, 0, 0};
 
@@ -162,7 +176,9 @@ static void judge_findings(struct job *job) {
     }
 }
 
-static void run_job(const struct mlagen_nvrtc *nvrtc, struct job *job) {
+/* Compiles one kernel; everything it has to say stays in the job. */
+static void run_job(const struct mlagen_nvrtc *nvrtc, struct job *job)
+{
     job->status =
         mlagen_nvrtc_compile(nvrtc, job->source->data, job->source->path,
                              job->shown, job->arch, &job->made, &job->diags);
@@ -170,13 +186,15 @@ static void run_job(const struct mlagen_nvrtc *nvrtc, struct job *job) {
         judge_findings(job);
 }
 
-static void run_queued(void *user, size_t index) {
+static void run_queued(void *user, size_t index)
+{
     struct queue *q = user;
 
     run_job(q->nvrtc, &q->jobs[index]);
 }
 
-static void tell_progress(void *user, size_t done, size_t latest) {
+static void tell_progress(void *user, size_t done, size_t latest)
+{
     const struct queue *q = user;
     const struct mlagen_options *o = q->options;
 
@@ -185,9 +203,12 @@ static void tell_progress(void *user, size_t done, size_t latest) {
                     mlagen_json_text(q->jobs[latest].plan, "symbol"));
 }
 
-/* --- recording ------------------------------------------------------------ */
+/* --- recording ------------------------------------------------------------
+ */
 
-static json_t *finding_codes(const struct mlagen_ptxas *report) {
+/* The codes of all remarks, allowed or not; NULL without memory. */
+static json_t *finding_codes(const struct mlagen_ptxas *report)
+{
     json_t *codes = json_array();
 
     for (size_t i = 0; i < report->finding_count; i++)
@@ -197,7 +218,8 @@ static json_t *finding_codes(const struct mlagen_ptxas *report) {
 
 /* What the manifest keeps of one compilation. */
 static json_t *describe_build(const struct job *job, const char *compiler,
-                              struct mlagen_output *cubin) {
+                              struct mlagen_output *cubin)
+{
     const struct mlagen_ptxas *r = &job->made.report;
 
     return json_pack(
@@ -211,9 +233,11 @@ static json_t *describe_build(const struct job *job, const char *compiler,
         (json_int_t)r->spill_loads, "smem_static", (json_int_t)r->smem_static);
 }
 
+/* A kernel that compiled: its cubin and its record join the generation. */
 static enum mlagen_status keep_job(struct mlagen *g, const struct job *job,
                                    const char *compiler,
-                                   struct mlagen_diags *d) {
+                                   struct mlagen_diags *d)
+{
     char *path = mlagen_cubin_path(job->plan);
     enum mlagen_status status = MLAGEN_INTERNAL;
 
@@ -232,7 +256,8 @@ static enum mlagen_status keep_job(struct mlagen *g, const struct job *job,
 }
 
 /* Moves what one kernel had to say to the caller's list. */
-static void forward_diags(const struct job *job, struct mlagen_diags *d) {
+static void forward_diags(const struct job *job, struct mlagen_diags *d)
+{
     for (size_t i = 0; i < job->diags.count; i++)
         mlagen_diag(d, job->diags.items[i].severity, job->diags.items[i].where,
                     "%s", job->diags.items[i].message);
@@ -241,7 +266,8 @@ static void forward_diags(const struct job *job, struct mlagen_diags *d) {
 
 /* What the kernels with this outcome had to say, in their order. */
 static void forward_all(const struct queue *q, bool failed,
-                        struct mlagen_diags *d) {
+                        struct mlagen_diags *d)
+{
     for (size_t i = 0; i < q->count; i++)
         if ((q->jobs[i].status != MLAGEN_OK) == failed)
             forward_diags(&q->jobs[i], d);
@@ -250,7 +276,8 @@ static void forward_all(const struct queue *q, bool failed,
 /* Failures are told first, so that the first line names what went wrong. */
 static enum mlagen_status collect(struct mlagen *g, const struct queue *q,
                                   struct mlagen_report *report,
-                                  struct mlagen_diags *d) {
+                                  struct mlagen_diags *d)
+{
     const char *compiler = mlagen_nvrtc_compiler(q->nvrtc);
     enum mlagen_status status = MLAGEN_OK;
 
@@ -270,10 +297,12 @@ static enum mlagen_status collect(struct mlagen *g, const struct queue *q,
     return status;
 }
 
+/* Queues one plan. */
 static enum mlagen_status fill_job(const struct mlagen *g,
                                    const struct mlagen_folder *f,
                                    const json_t *plan, struct job *job,
-                                   struct mlagen_diags *d) {
+                                   struct mlagen_diags *d)
+{
     const char *source = mlagen_json_text(plan, "source");
 
     job->plan = plan;
@@ -282,9 +311,11 @@ static enum mlagen_status fill_job(const struct mlagen *g,
     return mlagen_join(f->path, source, job->shown, d);
 }
 
+/* Runs the queue and collects what came of it. */
 static enum mlagen_status compile_jobs(struct mlagen *g, struct queue *q,
                                        struct mlagen_report *report,
-                                       struct mlagen_diags *d) {
+                                       struct mlagen_diags *d)
+{
     enum mlagen_status status;
 
     mlagen_pool_run(q->count, q->options->jobs, run_queued, tell_progress, q);
@@ -296,19 +327,22 @@ static enum mlagen_status compile_jobs(struct mlagen *g, struct queue *q,
     return status;
 }
 
-/* --- the stage ------------------------------------------------------------ */
+/* --- the stage ------------------------------------------------------------
+ */
 
 /* Takes over what fits and queues the rest. */
 static enum mlagen_status
 sort_plans(struct mlagen *g, const struct mlagen_folder *f,
            const struct mlagen_nvrtc *nvrtc, struct queue *q,
-           struct mlagen_report *report, struct mlagen_diags *d) {
+           struct mlagen_report *report, struct mlagen_diags *d)
+{
     const char *compiler = nvrtc ? mlagen_nvrtc_compiler(nvrtc) : NULL;
     enum mlagen_status status = MLAGEN_OK;
     size_t i;
     json_t *plan;
 
-    json_array_foreach(g->plans, i, plan) {
+    json_array_foreach(g->plans, i, plan)
+    {
         bool taken = false;
 
         if (status == MLAGEN_OK)
@@ -326,7 +360,8 @@ sort_plans(struct mlagen *g, const struct mlagen_folder *f,
 static enum mlagen_status list_jobs(const struct mlagen_folder *f,
                                     const struct queue *q,
                                     struct mlagen_report *report,
-                                    struct mlagen_diags *d) {
+                                    struct mlagen_diags *d)
+{
     enum mlagen_status status = MLAGEN_OK;
 
     for (size_t i = 0; i < q->count && status == MLAGEN_OK; i++) {
@@ -345,7 +380,8 @@ static enum mlagen_status list_jobs(const struct mlagen_folder *f,
 enum mlagen_status mlagen_cubins(struct mlagen *g,
                                  const struct mlagen_folder *f, unsigned flags,
                                  struct mlagen_report *report,
-                                 struct mlagen_diags *d) {
+                                 struct mlagen_diags *d)
+{
     size_t plans = json_array_size(g->plans);
     struct queue q = {.options = &g->options,
                       .jobs = mlagen_calloc(plans, sizeof *q.jobs)};

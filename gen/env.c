@@ -17,9 +17,12 @@
 #include "manifest.h"
 #include "nvrtc.h"
 
-/* --- compiler ------------------------------------------------------------- */
+/* --- compiler -------------------------------------------------------------
+ */
 
-static json_t *arch_names(const struct mlagen_nvrtc *n) {
+/* What the compiler compiles for, as sm_NN. */
+static json_t *arch_names(const struct mlagen_nvrtc *n)
+{
     json_t *list = json_array();
     size_t count;
     const int *archs = mlagen_nvrtc_archs(n, &count);
@@ -30,7 +33,8 @@ static json_t *arch_names(const struct mlagen_nvrtc *n) {
 }
 
 /* {"path":..., "version":..., "archs":[...]} or {"missing": why}. */
-static json_t *describe_nvrtc(const char *path) {
+static json_t *describe_nvrtc(const char *path)
+{
     struct mlagen_diags d = {0};
     struct mlagen_nvrtc *n = NULL;
     json_t *object;
@@ -47,12 +51,14 @@ static json_t *describe_nvrtc(const char *path) {
     return object;
 }
 
-/* --- driver --------------------------------------------------------------- */
+/* --- driver ---------------------------------------------------------------
+ */
 
 enum { CUDA_SUCCESS = 0 };
 
 /* Calls int symbol(int *) of the driver; false when it is absent or fails. */
-static bool ask_driver(void *driver, const char *symbol, int *value) {
+static bool ask_driver(void *driver, const char *symbol, int *value)
+{
     int (*function)(int *);
     void *address = dlsym(driver, symbol);
 
@@ -60,7 +66,9 @@ static bool ask_driver(void *driver, const char *symbol, int *value) {
     return function && function(value) == CUDA_SUCCESS;
 }
 
-static void first_device_name(void *driver, char *name, int size) {
+/* Name of device 0, "unknown" when the driver will not say. */
+static void first_device_name(void *driver, char *name, int size)
+{
     int (*get_name)(char *, int, int);
     void *address = dlsym(driver, "cuDeviceGetName");
 
@@ -70,7 +78,8 @@ static void first_device_name(void *driver, char *name, int size) {
 }
 
 /* {"path", "version", "devices", "device"} or {"path", "missing"}. */
-static json_t *describe_driver(void *driver, const char *path) {
+static json_t *describe_driver(void *driver, const char *path)
+{
     int (*init)(unsigned);
     void *address = dlsym(driver, "cuInit");
     char name[128] = "none";
@@ -83,12 +92,15 @@ static json_t *describe_driver(void *driver, const char *path) {
     ask_driver(driver, "cuDriverGetVersion", &version);
     if (ask_driver(driver, "cuDeviceGetCount", &count) && count > 0)
         first_device_name(driver, name, sizeof name);
-    return json_pack("{s:s,s:o,s:i,s:s}", "path", path, "version",
-                     json_sprintf("%d.%d", version / 1000, version % 1000 / 10),
-                     "devices", count, "device", name);
+    return json_pack(
+        "{s:s,s:o,s:i,s:s}", "path", path, "version",
+        json_sprintf("%d.%d", version / 1000, version % 1000 / 10), "devices",
+        count, "device", name);
 }
 
-static json_t *try_driver(const char *path) {
+/* Opens and describes a driver; NULL when there is no such library. */
+static json_t *try_driver(const char *path)
+{
     void *driver = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     json_t *object;
 
@@ -100,7 +112,8 @@ static json_t *try_driver(const char *path) {
 }
 
 /* libvgpu.so as it lies in a build folder, and as `make install` puts it. */
-static json_t *try_virtual_gpu(void) {
+static json_t *try_virtual_gpu(void)
+{
     static const char *const places[] = {"libvgpu.so", "../lib/libvgpu.so"};
     char program[PATH_MAX], path[PATH_MAX + 32];
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -119,7 +132,8 @@ static json_t *try_virtual_gpu(void) {
 
 /* The driver that programs here would get: MLA_DRIVER, else the real one, else
  * the virtual GPU beside this program. */
-static json_t *find_driver(void) {
+static json_t *find_driver(void)
+{
     const char *chosen = getenv("MLA_DRIVER");
     json_t *object = try_driver(chosen && *chosen ? chosen : "libcuda.so.1");
 
@@ -138,9 +152,12 @@ static json_t *find_driver(void) {
                               "no libcuda.so.1 and no libvgpu.so");
 }
 
-/* --- report --------------------------------------------------------------- */
+/* --- report ---------------------------------------------------------------
+ */
 
-static json_t *make_report(const struct mlagen *g) {
+/* Everything, as JSON; the text is made from it. */
+static json_t *make_report(const struct mlagen *g)
+{
     const char *home = getenv("CUDA_HOME");
     int major, minor, patch;
 
@@ -150,11 +167,12 @@ static json_t *make_report(const struct mlagen *g) {
         "templates_sha256", g->templates_sha256, "lua",
         LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "." LUA_VERSION_RELEASE,
         "libyaml", json_sprintf("%d.%d.%d", major, minor, patch), "jansson",
-        JANSSON_VERSION, "nvrtc", describe_nvrtc(g->options.nvrtc), "cuda_home",
-        home, "driver", find_driver());
+        JANSSON_VERSION, "nvrtc", describe_nvrtc(g->options.nvrtc),
+        "cuda_home", home, "driver", find_driver());
 }
 
-static void print_archs(const json_t *list, struct mlagen_buf *out) {
+static void print_archs(const json_t *list, struct mlagen_buf *out)
+{
     size_t i;
     json_t *item;
 
@@ -164,7 +182,8 @@ static void print_archs(const json_t *list, struct mlagen_buf *out) {
 
 /* One part that was looked for: its fields, or why it is missing. */
 static void print_part(const char *label, const json_t *part,
-                       struct mlagen_buf *out) {
+                       struct mlagen_buf *out)
+{
     const char *missing = json_string_value(json_object_get(part, "missing"));
     const char *path = json_string_value(json_object_get(part, "path"));
 
@@ -184,7 +203,8 @@ static void print_part(const char *label, const json_t *part,
     mlagen_buf_char(out, '\n');
 }
 
-static void print_text(const json_t *all, struct mlagen_buf *out) {
+static void print_text(const json_t *all, struct mlagen_buf *out)
+{
     static const char *const lines[] = {"mlagen", "lua", "libyaml", "jansson"};
     const char *home = json_string_value(json_object_get(all, "cuda_home"));
 
@@ -199,7 +219,8 @@ static void print_text(const json_t *all, struct mlagen_buf *out) {
 }
 
 enum mlagen_status mlagen_env(const struct mlagen *g, bool json,
-                              struct mlagen_buf *out, struct mlagen_diags *d) {
+                              struct mlagen_buf *out, struct mlagen_diags *d)
+{
     json_t *all = make_report(g);
     enum mlagen_status status = all ? MLAGEN_OK : mlagen_no_memory(d);
 

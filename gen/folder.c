@@ -24,14 +24,16 @@
 #define FILE_LIMIT ((size_t)256 << 20) /* no file of ours is near that */
 
 enum mlagen_status mlagen_io_error(struct mlagen_diags *d, const char *path,
-                                   const char *doing) {
+                                   const char *doing)
+{
     mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){path, 0, 0}, "%s: %s",
                 doing, strerror(errno));
     return MLAGEN_IO;
 }
 
 enum mlagen_status mlagen_join(const char *folder, const char *path,
-                               char full[PATH_MAX], struct mlagen_diags *d) {
+                               char full[PATH_MAX], struct mlagen_diags *d)
+{
     int n = snprintf(full, PATH_MAX, "%s/%s", folder, path);
 
     if (n > 0 && n < PATH_MAX)
@@ -40,14 +42,15 @@ enum mlagen_status mlagen_join(const char *folder, const char *path,
     return mlagen_io_error(d, path, "cannot use");
 }
 
-static bool is_folder(const char *path) {
+static bool is_folder(const char *path)
+{
     struct stat st;
 
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-enum mlagen_status mlagen_make_folder(const char *path,
-                                      struct mlagen_diags *d) {
+enum mlagen_status mlagen_make_folder(const char *path, struct mlagen_diags *d)
+{
     char part[PATH_MAX];
     size_t n = strlen(path);
 
@@ -66,11 +69,13 @@ enum mlagen_status mlagen_make_folder(const char *path,
     return MLAGEN_OK;
 }
 
-/* --- what lies on the disk ------------------------------------------------ */
+/* --- what lies on the disk ------------------------------------------------
+ */
 
 enum mlagen_status mlagen_folder_read(const struct mlagen_folder *f,
                                       const char *path, struct mlagen_buf *out,
-                                      bool *found, struct mlagen_diags *d) {
+                                      bool *found, struct mlagen_diags *d)
+{
     char full[PATH_MAX];
     struct stat st;
     enum mlagen_status status = mlagen_join(f->path, path, full, d);
@@ -92,7 +97,8 @@ enum mlagen_status mlagen_folder_read(const struct mlagen_folder *f,
 
 /* Adds one hash to the set of those that mlagen wrote at a path.  Without
  * memory the whole set is dropped, which mlagen_folder_open looks at. */
-static void know(void *user, const char *path, const char *sha256) {
+static void know(void *user, const char *path, const char *sha256)
+{
     struct mlagen_folder *f = user;
     json_t *hashes = json_object_get(f->known, path);
 
@@ -104,8 +110,11 @@ static void know(void *user, const char *path, const char *sha256) {
     f->known = NULL;
 }
 
+/* True when mlagen wrote exactly this at that path, in the generation of the
+ * manifest or in an interrupted run. */
 static bool is_known(const struct mlagen_folder *f, const char *path,
-                     const char *sha256) {
+                     const char *sha256)
+{
     size_t i;
     json_t *hash;
 
@@ -115,8 +124,11 @@ static bool is_known(const struct mlagen_folder *f, const char *path,
     return false;
 }
 
+/* Takes the manifest of the generation before, if there is one, and the hashes
+ * that it lists. */
 static enum mlagen_status read_manifest(struct mlagen_folder *f,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     struct mlagen_buf text = {0};
     char full[PATH_MAX];
     bool found;
@@ -137,7 +149,8 @@ static enum mlagen_status read_manifest(struct mlagen_folder *f,
 /* The journal: lines "<hash> <path>" of what an interrupted run was writing.
  * A line that is not of this form was cut off and names nothing. */
 static enum mlagen_status read_journal(struct mlagen_folder *f,
-                                       struct mlagen_diags *d) {
+                                       struct mlagen_diags *d)
+{
     struct mlagen_buf text = {0};
     char *save = NULL;
     enum mlagen_status status =
@@ -161,7 +174,8 @@ static enum mlagen_status read_journal(struct mlagen_folder *f,
 /* Takes the kernel's lock on the folder.  File systems without locks (some
  * network mounts) go without. */
 static enum mlagen_status lock_folder(struct mlagen_folder *f,
-                                      struct mlagen_diags *d) {
+                                      struct mlagen_diags *d)
+{
     enum mlagen_status status = mlagen_make_folder(f->path, d);
 
     if (status != MLAGEN_OK)
@@ -179,7 +193,8 @@ static enum mlagen_status lock_folder(struct mlagen_folder *f,
 
 /* A path that exists and is no folder is refused here, in plain words. */
 static enum mlagen_status check_is_folder(const char *path,
-                                          struct mlagen_diags *d) {
+                                          struct mlagen_diags *d)
+{
     struct stat st;
 
     if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
@@ -190,7 +205,8 @@ static enum mlagen_status check_is_folder(const char *path,
 
 enum mlagen_status mlagen_folder_open(const char *path, bool write,
                                       struct mlagen_folder *f,
-                                      struct mlagen_diags *d) {
+                                      struct mlagen_diags *d)
+{
     enum mlagen_status status = check_is_folder(path, d);
 
     *f = (struct mlagen_folder){.lock = -1};
@@ -213,7 +229,8 @@ enum mlagen_status mlagen_folder_open(const char *path, bool write,
     return status;
 }
 
-void mlagen_folder_close(struct mlagen_folder *f) {
+void mlagen_folder_close(struct mlagen_folder *f)
+{
     if (f->lock >= 0)
         close(f->lock);
     mlagen_free(f->path);
@@ -222,10 +239,13 @@ void mlagen_folder_close(struct mlagen_folder *f) {
     *f = (struct mlagen_folder){.lock = -1};
 }
 
-/* --- changes -------------------------------------------------------------- */
+/* --- changes --------------------------------------------------------------
+ */
 
-enum mlagen_status mlagen_change_add(struct mlagen_changes *c, const char *what,
-                                     const char *path, struct mlagen_diags *d) {
+enum mlagen_status mlagen_change_add(struct mlagen_changes *c,
+                                     const char *what, const char *path,
+                                     struct mlagen_diags *d)
+{
     struct mlagen_change *items =
         mlagen_grow(c->items, c->count, &c->cap, sizeof *items);
 
@@ -240,7 +260,8 @@ enum mlagen_status mlagen_change_add(struct mlagen_changes *c, const char *what,
     return MLAGEN_OK;
 }
 
-void mlagen_changes_free(struct mlagen_changes *c) {
+void mlagen_changes_free(struct mlagen_changes *c)
+{
     for (size_t i = 0; i < c->count; i++)
         mlagen_free(c->items[i].path);
     mlagen_free(c->items);
@@ -251,7 +272,8 @@ void mlagen_changes_free(struct mlagen_changes *c) {
  * every text that mlagen wrote there. */
 static enum mlagen_status judge_foreign(const struct mlagen_folder *f,
                                         const char *path,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     char full[PATH_MAX];
     enum mlagen_status status = mlagen_join(f->path, path, full, d);
     struct mlagen_where where = {full, 0, 0};
@@ -269,10 +291,13 @@ static enum mlagen_status judge_foreign(const struct mlagen_folder *f,
     return MLAGEN_IO;
 }
 
+/* One file of the new generation against the disk: the same, "add", "change",
+ * or in the way. */
 static enum mlagen_status compare_output(const struct mlagen_folder *f,
                                          const struct mlagen_output *o,
                                          struct mlagen_changes *changes,
-                                         struct mlagen_diags *d) {
+                                         struct mlagen_diags *d)
+{
     struct mlagen_buf text = {0};
     char hex[MLAGEN_HASH_HEX];
     bool found;
@@ -302,7 +327,8 @@ out:
 static enum mlagen_status compare_stale(const struct mlagen_folder *f,
                                         const char *path,
                                         struct mlagen_changes *changes,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     struct mlagen_buf text = {0};
     char hex[MLAGEN_HASH_HEX], full[PATH_MAX];
     bool found;
@@ -324,13 +350,15 @@ out:
     return status;
 }
 
-static int by_name(const void *a, const void *b) {
+static int by_name(const void *a, const void *b)
+{
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* The known paths, sorted, so that reports do not depend on a hash table's
  * order.  The array is the caller's, the texts are the object's. */
-static const char **sorted_keys(json_t *object) {
+static const char **sorted_keys(json_t *object)
+{
     size_t n = 0;
     const char **keys =
         mlagen_calloc(json_object_size(object) + 1, sizeof *keys);
@@ -347,7 +375,8 @@ static const char **sorted_keys(json_t *object) {
 enum mlagen_status mlagen_folder_compare(const struct mlagen_folder *f,
                                          const struct mlagen_outputs *o,
                                          struct mlagen_changes *changes,
-                                         struct mlagen_diags *d) {
+                                         struct mlagen_diags *d)
+{
     enum mlagen_status status = MLAGEN_OK;
     const char **keys = sorted_keys(f->known);
 
@@ -365,13 +394,18 @@ enum mlagen_status mlagen_folder_compare(const struct mlagen_folder *f,
     return status;
 }
 
-/* --- walking -------------------------------------------------------------- */
+/* --- walking --------------------------------------------------------------
+ */
 
-static int not_dots(const struct dirent *e) {
+/* Filter and order for scandir: by bytes, because alphasort follows the
+ * locale. */
+static int not_dots(const struct dirent *e)
+{
     return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
 }
 
-static int by_bytes(const struct dirent **a, const struct dirent **b) {
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
@@ -385,8 +419,10 @@ struct walk {
 static enum mlagen_status walk(const struct walk *w, const char *below,
                                int depth);
 
+/* A folder is entered, anything else visited; links are not followed. */
 static enum mlagen_status walk_entry(const struct walk *w, const char *below,
-                                     const char *name, int depth) {
+                                     const char *name, int depth)
+{
     char path[PATH_MAX], full[PATH_MAX];
     struct stat st;
     enum mlagen_status status =
@@ -404,7 +440,8 @@ static enum mlagen_status walk_entry(const struct walk *w, const char *below,
 }
 
 static enum mlagen_status walk(const struct walk *w, const char *below,
-                               int depth) {
+                               int depth)
+{
     enum mlagen_status status;
     char full[PATH_MAX];
     struct dirent **entries = NULL;
@@ -429,7 +466,8 @@ static enum mlagen_status walk(const struct walk *w, const char *below,
 }
 
 enum mlagen_status mlagen_folder_walk(const char *path, mlagen_visit_fn visit,
-                                      void *user, struct mlagen_diags *d) {
+                                      void *user, struct mlagen_diags *d)
+{
     struct walk w = {path, visit, user, d};
 
     return walk(&w, "", 0);

@@ -3,15 +3,16 @@
  * folder.h: an output folder, and how a generation gets into it.
  *
  * A generation is a set of files in memory (outputs.h).  Publishing compares
- * it with what lies on the disk and touches only what differs: a new or changed
- * file is written beside its place, flushed, and renamed into it; a file of
- * the generation before that is no longer wanted is removed; manifest.json
- * comes last.  Whatever moment the machine stops at, each file is either the
- * old one or the new one, whole, and the next run knows both for its own.
+ * it with what lies on the disk and touches only what differs: a new or
+ * changed file is written beside its place, flushed, and renamed into it; a
+ * file of the generation before that is no longer wanted is removed;
+ * manifest.json comes last.  Whatever moment the machine stops at, each file
+ * is either the old one or the new one, whole, and the next run knows both for
+ * its own.
  *
- * What is "its own": a file that the old manifest lists with this hash, or that
- * the journal of an interrupted run lists.  A file that nobody lists is never
- * overwritten, and a listed file that somebody edited is never removed.
+ * What is "its own": a file that the old manifest lists with this hash, or
+ * that the journal of an interrupted run lists.  A file that nobody lists is
+ * never overwritten, and a listed file that somebody edited is never removed.
  */
 #ifndef MLAGEN_FOLDER_H
 #define MLAGEN_FOLDER_H
@@ -22,7 +23,8 @@
 
 #define MLAGEN_MANIFEST "manifest.json"
 #define MLAGEN_JOURNAL ".mlagen-journal"
-#define MLAGEN_TEMP_SUFFIX ".mlagen-tmp" /* of files that are being written */
+#define MLAGEN_TEMP_SUFFIX ".mlagen-tmp" /* of files that are being written   \
+                                          */
 
 struct mlagen_folder {
     char *path;
@@ -36,7 +38,8 @@ struct mlagen_folder {
  * other runs (the lock is the kernel's and dies with the process); a folder
  * that another run holds is an error at once.  It is created when the first
  * file is written.
- * @return MLAGEN_IO: it is a file, it cannot be read, its manifest is not ours.
+ * @return MLAGEN_IO: it is a file, it cannot be read, its manifest is not
+ * ours.
  */
 enum mlagen_status mlagen_folder_open(const char *path, bool write,
                                       struct mlagen_folder *f,
@@ -60,8 +63,9 @@ struct mlagen_changes {
     size_t count, cap;
 };
 
-enum mlagen_status mlagen_change_add(struct mlagen_changes *c, const char *what,
-                                     const char *path, struct mlagen_diags *d);
+enum mlagen_status mlagen_change_add(struct mlagen_changes *c,
+                                     const char *what, const char *path,
+                                     struct mlagen_diags *d);
 void mlagen_changes_free(struct mlagen_changes *c);
 
 /* Compares: fills `changes` with "add", "change" and "remove", in the order of

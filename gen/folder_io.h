@@ -18,6 +18,7 @@ enum mlagen_status mlagen_join(const char *folder, const char *path,
                                char full[PATH_MAX], struct mlagen_diags *d);
 
 /* Creates a folder and the missing ones above it. */
-enum mlagen_status mlagen_make_folder(const char *path, struct mlagen_diags *d);
+enum mlagen_status mlagen_make_folder(const char *path,
+                                      struct mlagen_diags *d);
 
 #endif

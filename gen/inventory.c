@@ -13,7 +13,8 @@
 
 /* "specs/x.yaml" -> "x" for the models among the specs; NULL for schemas and
  * tables, which are not named after a model of theirs. */
-static json_t *spec_entry(const struct mlagen_text *text) {
+static json_t *spec_entry(const struct mlagen_text *text)
+{
     static const char folder[] = "specs/", suffix[] = ".yaml";
     size_t n = strlen(text->path), head = sizeof folder - 1,
            tail = sizeof suffix - 1;
@@ -36,7 +37,9 @@ static json_t *spec_entry(const struct mlagen_text *text) {
     return entry;
 }
 
-static json_t *list_specs(const struct mlagen *g) {
+/* The built-in specs, in the order of their names. */
+static json_t *list_specs(const struct mlagen *g)
+{
     json_t *list = json_array();
 
     for (size_t i = 0; i < mlagen_tree_count(g->tree); i++) {
@@ -48,13 +51,15 @@ static json_t *list_specs(const struct mlagen *g) {
     return list;
 }
 
-static int by_capability(const void *a, const void *b) {
+static int by_capability(const void *a, const void *b)
+{
     return mlagen_arch_compare(*(const struct mlagen_arch *)a,
                                *(const struct mlagen_arch *)b);
 }
 
 /* The keys of the architecture table in numeric order: 90 before 100. */
-static json_t *list_archs(const struct mlagen *g) {
+static json_t *list_archs(const struct mlagen *g)
+{
     size_t count = 0;
     struct mlagen_arch *archs =
         mlagen_calloc(json_object_size(g->archs) + 1, sizeof *archs);
@@ -82,7 +87,8 @@ static json_t *list_archs(const struct mlagen *g) {
 /* One section of text: a title, then an entry a line. */
 static void print_pairs(const char *title, const json_t *list,
                         const char *first, const char *second,
-                        struct mlagen_buf *out) {
+                        struct mlagen_buf *out)
+{
     size_t i;
     json_t *item;
 
@@ -92,8 +98,10 @@ static void print_pairs(const char *title, const json_t *list,
                           mlagen_json_text(item, second));
 }
 
+/* The same for a list of words. */
 static void print_words(const char *title, const json_t *list,
-                        struct mlagen_buf *out) {
+                        struct mlagen_buf *out)
+{
     size_t i;
     json_t *item;
 
@@ -102,17 +110,20 @@ static void print_words(const char *title, const json_t *list,
         mlagen_buf_printf(out, "  %s\n", json_string_value(item));
 }
 
-static void print_text(const json_t *all, struct mlagen_buf *out) {
+static void print_text(const json_t *all, struct mlagen_buf *out)
+{
     print_pairs("specs (built in)", json_object_get(all, "specs"), "spec",
                 "model", out);
     print_words("families", json_object_get(all, "families"), out);
-    print_pairs("archs", json_object_get(all, "archs"), "arch", "devices", out);
+    print_pairs("archs", json_object_get(all, "archs"), "arch", "devices",
+                out);
     print_words("dtypes", json_object_get(all, "dtypes"), out);
 }
 
 enum mlagen_status mlagen_inventory(struct mlagen *g, bool json,
                                     struct mlagen_buf *out,
-                                    struct mlagen_diags *d) {
+                                    struct mlagen_diags *d)
+{
     json_t *all = NULL;
     enum mlagen_status status =
         mlagen_host_call(g->host, "inventory", NULL, 0, &all, d);

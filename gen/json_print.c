@@ -22,7 +22,9 @@ struct printer {
     bool failed;
 };
 
-static void print_scalar(struct printer *p, const json_t *value) {
+/* Texts through mlagen_buf_json, the rest through jansson. */
+static void print_scalar(struct printer *p, const json_t *value)
+{
     char text[64];
     size_t n;
 
@@ -38,12 +40,14 @@ static void print_scalar(struct printer *p, const json_t *value) {
         mlagen_buf_add(p->out, text, n);
 }
 
-static int by_name(const void *a, const void *b) {
+static int by_name(const void *a, const void *b)
+{
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* The sorted keys of an object: an array to be freed, NULL without memory. */
-static const char **sorted_keys(const json_t *object) {
+static const char **sorted_keys(const json_t *object)
+{
     json_t *o = (json_t *)object; /* jansson's iterators are not const */
     const char **keys = mlagen_calloc(json_object_size(o) + 1, sizeof *keys);
     size_t n = 0;
@@ -66,7 +70,9 @@ struct place {
 static bool print_value(struct printer *p, const json_t *value,
                         struct place at);
 
-static void start_item(struct printer *p, bool first, struct place at) {
+/* What stands before an item: a comma, and on lines of their own the line. */
+static void start_item(struct printer *p, bool first, struct place at)
+{
     if (!first)
         mlagen_buf_str(p->out, at.indent < 0 ? ", " : ",");
     if (at.indent >= 0)
@@ -76,7 +82,8 @@ static void start_item(struct printer *p, bool first, struct place at) {
 /* Prints the items of a container in the given manner; false as soon as they
  * do not fit the line they must be on. */
 static bool print_items(struct printer *p, const json_t *value,
-                        struct place at) {
+                        struct place at)
+{
     const char **keys = json_is_object(value) ? sorted_keys(value) : NULL;
     size_t n = keys ? json_object_size(value) : json_array_size(value);
     bool fits = true;
@@ -98,8 +105,10 @@ static bool print_items(struct printer *p, const json_t *value,
     return fits;
 }
 
+/* Brackets and what is between them; false when it had to fit and did not. */
 static bool print_container(struct printer *p, const json_t *value,
-                            struct place at) {
+                            struct place at)
+{
     bool fits;
 
     mlagen_buf_char(p->out, json_is_object(value) ? '{' : '[');
@@ -113,7 +122,8 @@ static bool print_container(struct printer *p, const json_t *value,
 /* Prints a value: on the line it begins on if it fits, else one item a line.
  * False when it had to fit and did not. */
 static bool print_value(struct printer *p, const json_t *value,
-                        struct place at) {
+                        struct place at)
+{
     size_t start = p->out->len;
     struct place one = {-1, at.limit};
 
@@ -133,7 +143,8 @@ static bool print_value(struct printer *p, const json_t *value,
 
 enum mlagen_status mlagen_json_print(const json_t *value,
                                      struct mlagen_buf *out,
-                                     struct mlagen_diags *d) {
+                                     struct mlagen_diags *d)
+{
     struct printer p = {out, false};
 
     print_value(&p, value, (struct place){0, 0});

@@ -22,7 +22,8 @@ enum { BAR = 24 };
 
 /* Draws over its own line; gone when the last kernel is done. */
 static void draw_progress(void *user, size_t done, size_t total,
-                          const char *symbol) {
+                          const char *symbol)
+{
     char bar[BAR + 1];
     size_t filled = total ? done * BAR / total : BAR;
 
@@ -39,18 +40,22 @@ static void draw_progress(void *user, size_t done, size_t total,
 
 /* A standard stream that the caller closed must not be handed to the next file
  * that is opened: put something there that cannot be written. */
-static void occupy_closed_streams(void) {
+static void occupy_closed_streams(void)
+{
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
             (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
 }
 
-static bool print_result(const struct mlagen_buf *out) {
+/* False when standard output did not take all of it; errno says why. */
+static bool print_result(const struct mlagen_buf *out)
+{
     return fwrite(mlagen_buf_text(out), 1, out->len, stdout) == out->len &&
            fflush(stdout) == 0;
 }
 
-static void print_diags(const struct mlagen_diags *d, bool json) {
+static void print_diags(const struct mlagen_diags *d, bool json)
+{
     struct mlagen_buf text = {0};
 
     mlagen_diags_text(d, json ? MLAGEN_DIAG_JSON : MLAGEN_DIAG_GNU, &text);
@@ -58,11 +63,12 @@ static void print_diags(const struct mlagen_diags *d, bool json) {
     mlagen_buf_free(&text);
 }
 
-/* Not closed: the process ends, and taking the state apart piece by piece would
- * be a tenth of the time of `gen`. */
+/* Not closed: the process ends, and taking the state apart piece by piece
+ * would be a tenth of the time of `gen`. */
 static struct mlagen *generator;
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     struct mlagen_args args;
     struct mlagen_diags diags = {0};
     struct mlagen_buf out = {0};

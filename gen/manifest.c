@@ -14,14 +14,17 @@
 static const size_t compact = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY |
                               JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17);
 
-static int append(const char *bytes, size_t len, void *user) {
+/* jansson's output goes into a buffer, which remembers its own failure. */
+static int append(const char *bytes, size_t len, void *user)
+{
     mlagen_buf_add(user, bytes, len);
     return 0;
 }
 
 enum mlagen_status mlagen_json_hash(const json_t *value,
                                     char hex[MLAGEN_HASH_HEX],
-                                    struct mlagen_diags *d) {
+                                    struct mlagen_diags *d)
+{
     struct mlagen_buf text = {0};
     bool ok =
         json_dump_callback(value, append, &text, compact) == 0 && !text.failed;
@@ -34,7 +37,8 @@ enum mlagen_status mlagen_json_hash(const json_t *value,
 /* Appends the manifest with an empty self-hash, and hashes that text. */
 static enum mlagen_status print_blank(json_t *manifest, struct mlagen_buf *out,
                                       char hex[MLAGEN_HASH_HEX],
-                                      struct mlagen_diags *d) {
+                                      struct mlagen_diags *d)
+{
     size_t before = out->len;
     enum mlagen_status status =
         json_object_set_new(manifest, SELF_HASH, json_string("")) == 0
@@ -48,7 +52,8 @@ static enum mlagen_status print_blank(json_t *manifest, struct mlagen_buf *out,
 
 enum mlagen_status mlagen_manifest_text(json_t *manifest,
                                         struct mlagen_buf *out,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     static const char mark[] = "\"" SELF_HASH "\": \"";
     struct mlagen_buf blank = {0};
     char hex[MLAGEN_HASH_HEX];
@@ -67,7 +72,8 @@ enum mlagen_status mlagen_manifest_text(json_t *manifest,
     return status;
 }
 
-bool mlagen_manifest_intact(const json_t *manifest) {
+bool mlagen_manifest_intact(const json_t *manifest)
+{
     json_t *copy = json_copy((json_t *)manifest);
     struct mlagen_diags silent = {0};
     struct mlagen_buf text = {0};
@@ -81,7 +87,8 @@ bool mlagen_manifest_intact(const json_t *manifest) {
     return ok;
 }
 
-void mlagen_json_append(json_t **list, json_t *item) {
+void mlagen_json_append(json_t **list, json_t *item)
+{
     if (*list && json_array_append_new(*list, item) == 0)
         return;
     if (!*list)
@@ -90,7 +97,8 @@ void mlagen_json_append(json_t **list, json_t *item) {
     *list = NULL;
 }
 
-const char *mlagen_json_text(const json_t *object, const char *key) {
+const char *mlagen_json_text(const json_t *object, const char *key)
+{
     const char *text = json_string_value(json_object_get(object, key));
 
     return text ? text : "";
@@ -98,27 +106,36 @@ const char *mlagen_json_text(const json_t *object, const char *key) {
 
 /* --- shape --------------------------------------------------------------- */
 
-static bool all_strings(const json_t *object, const char *const *keys) {
+/* True when each of the keys has a text. */
+static bool all_strings(const json_t *object, const char *const *keys)
+{
     for (; *keys; keys++)
         if (!json_is_string(json_object_get(object, *keys)))
             return false;
     return true;
 }
 
-static bool path_member_ok(const json_t *object, const char *key) {
+/* Paths in a manifest are as careful as paths of outputs: what is listed may
+ * be removed. */
+static bool path_member_ok(const json_t *object, const char *key)
+{
     return mlagen_output_path_ok(mlagen_json_text(object, key));
 }
 
-static bool file_ok(const json_t *file) {
+/* files[]: what verify and publish read. */
+static bool file_ok(const json_t *file)
+{
     static const char *const keys[] = {"path", "sha256", NULL};
 
     return all_strings(file, keys) && path_member_ok(file, "path");
 }
 
-static bool kernel_ok(const json_t *kernel) {
+/* kernels[]: what taking over a cubin reads. */
+static bool kernel_ok(const json_t *kernel)
+{
     static const char *const keys[] = {"symbol", "source", "arch", NULL};
-    static const char *const build_keys[] = {"cubin", "cubin_sha256",
-                                             "compiler", "source_sha256", NULL};
+    static const char *const build_keys[] = {
+        "cubin", "cubin_sha256", "compiler", "source_sha256", NULL};
     const json_t *build = json_object_get(kernel, "build");
 
     if (!all_strings(kernel, keys))
@@ -129,7 +146,8 @@ static bool kernel_ok(const json_t *kernel) {
             json_is_array(json_object_get(build, "findings")));
 }
 
-static bool every(const json_t *array, bool (*ok)(const json_t *)) {
+static bool every(const json_t *array, bool (*ok)(const json_t *))
+{
     size_t i;
     json_t *item;
 
@@ -138,7 +156,8 @@ static bool every(const json_t *array, bool (*ok)(const json_t *)) {
 }
 
 /* What is wrong with the manifest, or NULL. */
-static const char *fault(const json_t *m) {
+static const char *fault(const json_t *m)
+{
     const json_t *format = json_object_get(m, "format");
 
     if (!json_is_object(m) || !json_is_integer(format))
@@ -155,7 +174,8 @@ static const char *fault(const json_t *m) {
 /* Parses JSON.  jansson's lexer tells lack of memory as a fault of syntax: a
  * second try, and a small request that must succeed, tell them apart. */
 static json_t *load_json(const char *text, size_t len, json_error_t *error,
-                         bool *no_memory) {
+                         bool *no_memory)
+{
     json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES, error);
     json_t *probe;
 
@@ -172,7 +192,8 @@ static json_t *load_json(const char *text, size_t len, json_error_t *error,
 
 enum mlagen_status mlagen_manifest_parse(const char *text, size_t len,
                                          const char *shown, json_t **out,
-                                         struct mlagen_diags *d) {
+                                         struct mlagen_diags *d)
+{
     json_error_t error;
     bool no_memory;
     json_t *m = load_json(text, len, &error, &no_memory);
@@ -199,13 +220,16 @@ enum mlagen_status mlagen_manifest_parse(const char *text, size_t len,
 }
 
 void mlagen_manifest_each(const json_t *manifest, mlagen_listed_fn each,
-                          void *user) {
+                          void *user)
+{
     size_t i;
     json_t *item;
 
-    json_array_foreach(json_object_get(manifest, "files"), i, item) each(
-        user, mlagen_json_text(item, "path"), mlagen_json_text(item, "sha256"));
-    json_array_foreach(json_object_get(manifest, "kernels"), i, item) {
+    json_array_foreach(json_object_get(manifest, "files"), i, item)
+        each(user, mlagen_json_text(item, "path"),
+             mlagen_json_text(item, "sha256"));
+    json_array_foreach(json_object_get(manifest, "kernels"), i, item)
+    {
         const json_t *build = json_object_get(item, "build");
 
         if (build)

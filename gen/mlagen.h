@@ -15,10 +15,10 @@
  * A stage runs the ones before it that have not run yet.
  *
  * Rules for every function here.  Nothing is printed and nothing exits.  The
- * status says how it went and is the command's exit code (status.h); what there
- * is to say is added to the diagnostics of the caller (diag.h), errors and
- * warnings alike.  Results come last and are empty on failure.  A context is
- * used by one thread at a time; different contexts are independent.
+ * status says how it went and is the command's exit code (status.h); what
+ * there is to say is added to the diagnostics of the caller (diag.h), errors
+ * and warnings alike.  Results come last and are empty on failure.  A context
+ * is used by one thread at a time; different contexts are independent.
  */
 #ifndef MLAGEN_H
 #define MLAGEN_H
@@ -30,7 +30,8 @@
 #include "diag.h"
 #include "folder.h"
 
-/* --- context -------------------------------------------------------------- */
+/* --- context --------------------------------------------------------------
+ */
 
 struct mlagen;
 
@@ -63,7 +64,8 @@ void mlagen_close(struct mlagen *g);
 /* "0.1.0" */
 const char *mlagen_version(void);
 
-/* --- the stages ----------------------------------------------------------- */
+/* --- the stages -----------------------------------------------------------
+ */
 
 /* Loads a spec: a file, "-" for standard input, or the name of an embedded
  * spec ("deepseek-v3") when it is neither a file nor looks like one.
@@ -108,7 +110,8 @@ enum mlagen_status mlagen_write(struct mlagen *g, const char *folder,
                                 struct mlagen_diags *d);
 void mlagen_report_free(struct mlagen_report *r);
 
-/* --- looking at it -------------------------------------------------------- */
+/* --- looking at it --------------------------------------------------------
+ */
 
 /* The model's name, valid after a load; the folder out/<name> is customary. */
 const char *mlagen_model(const struct mlagen *g);
@@ -130,12 +133,14 @@ enum mlagen_status mlagen_depfile(struct mlagen *g, const char *target,
                                   struct mlagen_buf *out,
                                   struct mlagen_diags *d);
 
-/* What this generator knows: embedded specs, kernel families, archs, dtypes. */
+/* What this generator knows: embedded specs, kernel families, archs, dtypes.
+ */
 enum mlagen_status mlagen_inventory(struct mlagen *g, bool json,
                                     struct mlagen_buf *out,
                                     struct mlagen_diags *d);
 
-/* --- beside the pipeline -------------------------------------------------- */
+/* --- beside the pipeline --------------------------------------------------
+ */
 
 /* Turns a Hugging Face config.json ("-": standard input) into the YAML text of
  * a spec.  What goes beyond dense MLA is a warning, or with `strict` an error.

@@ -26,21 +26,21 @@ enum {
 };
 
 /* X(member, symbol, arguments); all return nvrtcResult, an int. */
-#define NVRTC_FUNCTIONS(X)                                                     \
-    X(version, "nvrtcVersion", (int *, int *))                                 \
-    X(arch_count, "nvrtcGetNumSupportedArchs", (int *))                        \
-    X(archs, "nvrtcGetSupportedArchs", (int *))                                \
-    X(create, "nvrtcCreateProgram",                                            \
-      (nvrtc_program *, const char *, const char *, int, const char *const *,  \
-       const char *const *))                                                   \
-    X(destroy, "nvrtcDestroyProgram", (nvrtc_program *))                       \
-    X(compile, "nvrtcCompileProgram",                                          \
-      (nvrtc_program, int, const char *const *))                               \
-    X(log_size, "nvrtcGetProgramLogSize", (nvrtc_program, size_t *))           \
-    X(log, "nvrtcGetProgramLog", (nvrtc_program, char *))                      \
-    X(cubin_size, "nvrtcGetCUBINSize", (nvrtc_program, size_t *))              \
-    X(cubin, "nvrtcGetCUBIN", (nvrtc_program, char *))                         \
-    X(ptx_size, "nvrtcGetPTXSize", (nvrtc_program, size_t *))                  \
+#define NVRTC_FUNCTIONS(X)                                                    \
+    X(version, "nvrtcVersion", (int *, int *))                                \
+    X(arch_count, "nvrtcGetNumSupportedArchs", (int *))                       \
+    X(archs, "nvrtcGetSupportedArchs", (int *))                               \
+    X(create, "nvrtcCreateProgram",                                           \
+      (nvrtc_program *, const char *, const char *, int, const char *const *, \
+       const char *const *))                                                  \
+    X(destroy, "nvrtcDestroyProgram", (nvrtc_program *))                      \
+    X(compile, "nvrtcCompileProgram",                                         \
+      (nvrtc_program, int, const char *const *))                              \
+    X(log_size, "nvrtcGetProgramLogSize", (nvrtc_program, size_t *))          \
+    X(log, "nvrtcGetProgramLog", (nvrtc_program, char *))                     \
+    X(cubin_size, "nvrtcGetCUBINSize", (nvrtc_program, size_t *))             \
+    X(cubin, "nvrtcGetCUBIN", (nvrtc_program, char *))                        \
+    X(ptx_size, "nvrtcGetPTXSize", (nvrtc_program, size_t *))                 \
     X(ptx, "nvrtcGetPTX", (nvrtc_program, char *))
 
 struct mlagen_nvrtc {
@@ -63,7 +63,10 @@ static const struct mlagen_where nowhere = {NULL, 0, 0};
 
 /* --- opening ------------------------------------------------------------- */
 
-static bool bind(void *library, const char *symbol, void *slot) {
+/* Stores the address of a function into the pointer at `slot`; ISO C has no
+ * conversion from void * to a function, hence memcpy. */
+static bool bind(void *library, const char *symbol, void *slot)
+{
     void *address = dlsym(library, symbol);
 
     memcpy(slot, &address, sizeof address);
@@ -71,9 +74,10 @@ static bool bind(void *library, const char *symbol, void *slot) {
 }
 
 /* The first function that the library lacks, or NULL. */
-static const char *bind_all(struct mlagen_nvrtc *n) {
-#define NVRTC_BIND(member, symbol, arguments)                                  \
-    if (!bind(n->library, symbol, &n->f.member))                               \
+static const char *bind_all(struct mlagen_nvrtc *n)
+{
+#define NVRTC_BIND(member, symbol, arguments)                                 \
+    if (!bind(n->library, symbol, &n->f.member))                              \
         return symbol;
     NVRTC_FUNCTIONS(NVRTC_BIND)
 #undef NVRTC_BIND
@@ -83,13 +87,15 @@ static const char *bind_all(struct mlagen_nvrtc *n) {
 }
 
 /* The file behind the handle: dlopen("libnvrtc.so.13") says not where. */
-static char *resolve(struct mlagen_nvrtc *n, const char *asked) {
+static char *resolve(struct mlagen_nvrtc *n, const char *asked)
+{
     char real[PATH_MAX];
     Dl_info info;
     void *code;
 
     memcpy(&code, &n->f.version, sizeof code);
-    if (dladdr(code, &info) && info.dli_fname && realpath(info.dli_fname, real))
+    if (dladdr(code, &info) && info.dli_fname &&
+        realpath(info.dli_fname, real))
         asked = real;
     return mlagen_strndup(asked, strlen(asked));
 }
@@ -97,7 +103,8 @@ static char *resolve(struct mlagen_nvrtc *n, const char *asked) {
 /* NVRTC opens libnvrtc-builtins.so.X.Y by its bare name, and the linker may
  * find another version's, or none.  Loaded first from the library's own
  * folder, the right one is already there. */
-static void preload_builtins(struct mlagen_nvrtc *n) {
+static void preload_builtins(struct mlagen_nvrtc *n)
+{
     char folder[PATH_MAX];
     char file[PATH_MAX + 64];
 
@@ -107,14 +114,17 @@ static void preload_builtins(struct mlagen_nvrtc *n) {
     n->builtins = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
 }
 
-static int compare_ints(const void *a, const void *b) {
+static int compare_ints(const void *a, const void *b)
+{
     int x = *(const int *)a;
     int y = *(const int *)b;
 
     return (x > y) - (x < y);
 }
 
-static bool read_archs(struct mlagen_nvrtc *n) {
+/* Fills n->archs, ascending; false when the library names none. */
+static bool read_archs(struct mlagen_nvrtc *n)
+{
     int count = 0;
 
     if (n->f.arch_count(&count) != NVRTC_SUCCESS || count <= 0 ||
@@ -128,7 +138,8 @@ static bool read_archs(struct mlagen_nvrtc *n) {
 /* Everything between dlopen and the first program.  A failure leaves its
  * reason in `why`. */
 static bool attach(struct mlagen_nvrtc *n, const char *asked,
-                   struct mlagen_buf *why) {
+                   struct mlagen_buf *why)
+{
     const char *missing = bind_all(n);
 
     if (missing)
@@ -149,7 +160,8 @@ static bool attach(struct mlagen_nvrtc *n, const char *asked,
 
 /* Reads the log of a program; "" when there is none. */
 static void read_log(const struct mlagen_nvrtc *n, nvrtc_program p,
-                     struct mlagen_buf *log) {
+                     struct mlagen_buf *log)
+{
     size_t size = 0;
     char *text;
 
@@ -164,7 +176,8 @@ static void read_log(const struct mlagen_nvrtc *n, nvrtc_program p,
 /* A line "src/x.cu(12): error: text" of the front end becomes a diagnostic at
  * shown:12.  False for any other line. */
 static bool report_line(const char *line, const char *name, const char *shown,
-                        struct mlagen_diags *d) {
+                        struct mlagen_diags *d)
+{
     static const char mark[] = "): error: ";
     size_t n = strlen(name);
     unsigned long number;
@@ -186,7 +199,8 @@ static bool report_line(const char *line, const char *name, const char *shown,
 static enum mlagen_status report_failure(const struct mlagen_nvrtc *n,
                                          const char *what, const char *log,
                                          const char *name, const char *shown,
-                                         struct mlagen_diags *d) {
+                                         struct mlagen_diags *d)
+{
     struct mlagen_where where = {shown, 0, 0};
     char *copy = mlagen_strndup(log, strlen(log));
     char *save = NULL;
@@ -220,12 +234,14 @@ static enum mlagen_status
 run_program(const struct mlagen_nvrtc *n, const char *source, const char *name,
             const char *shown, const char *const *options, size_t option_count,
             struct mlagen_buf *log, nvrtc_program *program,
-            struct mlagen_diags *d) {
+            struct mlagen_diags *d)
+{
     int result = n->f.create(program, source, name, 0, NULL, NULL);
     enum mlagen_status status = MLAGEN_OK;
 
     if (result != NVRTC_SUCCESS)
-        return report_failure(n, n->f.error_string(result), "", name, shown, d);
+        return report_failure(n, n->f.error_string(result), "", name, shown,
+                              d);
     result = n->f.compile(*program, (int)option_count, options);
     read_log(n, *program, log);
     if (result != NVRTC_SUCCESS)
@@ -241,7 +257,8 @@ static enum mlagen_status take(const struct mlagen_nvrtc *n, nvrtc_program p,
                                int (*size_of)(nvrtc_program, size_t *),
                                int (*get)(nvrtc_program, char *),
                                const char *what, char **data, size_t *size,
-                               struct mlagen_diags *d) {
+                               struct mlagen_diags *d)
+{
     int result = size_of(p, size);
 
     if (result == NVRTC_SUCCESS && *size > 0) {
@@ -258,7 +275,8 @@ static enum mlagen_status take(const struct mlagen_nvrtc *n, nvrtc_program p,
 }
 
 /* The header of every PTX text reads "... release 13.0, V13.0.88". */
-static void read_patch_level(struct mlagen_nvrtc *n, const char *ptx) {
+static void read_patch_level(struct mlagen_nvrtc *n, const char *ptx)
+{
     const char *at = strstr(ptx, "release ");
     const char *v = at ? strstr(at, ", V") : NULL;
 
@@ -269,8 +287,8 @@ static void read_patch_level(struct mlagen_nvrtc *n, const char *ptx) {
 
 /* Compiles an empty text: reads the patch level, and finds out once, not once
  * per kernel, that the installation is broken. */
-static enum mlagen_status probe(struct mlagen_nvrtc *n,
-                                struct mlagen_diags *d) {
+static enum mlagen_status probe(struct mlagen_nvrtc *n, struct mlagen_diags *d)
+{
     char option[64];
     const char *options[] = {option};
     struct mlagen_buf log = {0};
@@ -283,8 +301,8 @@ static enum mlagen_status probe(struct mlagen_nvrtc *n,
              n->minor);
     snprintf(option, sizeof option, "--gpu-architecture=compute_%d",
              n->archs[0]);
-    status = run_program(n, "", "probe.cu", n->path, options, 1, &log,
-                         &program, d);
+    status =
+        run_program(n, "", "probe.cu", n->path, options, 1, &log, &program, d);
     if (status == MLAGEN_OK) {
         status =
             take(n, program, n->f.ptx_size, n->f.ptx, "PTX", &ptx, &size, d);
@@ -304,9 +322,10 @@ struct attempt {
     struct mlagen_buf why;
 };
 
-/* Tries one candidate; true stops the search.  The library stays mapped when it
- * is closed: it keeps state of its own that it never gives back. */
-static bool try_library(void *user, const char *path) {
+/* Tries one candidate; true stops the search.  The library stays mapped when
+ * it is closed: it keeps state of its own that it never gives back. */
+static bool try_library(void *user, const char *path)
+{
     struct attempt *a = user;
 
     a->n->library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -327,7 +346,8 @@ static bool try_library(void *user, const char *path) {
 
 enum mlagen_status mlagen_nvrtc_open(const char *path,
                                      struct mlagen_nvrtc **out,
-                                     struct mlagen_diags *d) {
+                                     struct mlagen_diags *d)
+{
     struct attempt a = {mlagen_calloc(1, sizeof *a.n), {0}};
     enum mlagen_status status = MLAGEN_CUDA;
 
@@ -353,7 +373,8 @@ enum mlagen_status mlagen_nvrtc_open(const char *path,
     return status;
 }
 
-void mlagen_nvrtc_close(struct mlagen_nvrtc *n) {
+void mlagen_nvrtc_close(struct mlagen_nvrtc *n)
+{
     if (!n)
         return;
     if (n->library)
@@ -364,21 +385,25 @@ void mlagen_nvrtc_close(struct mlagen_nvrtc *n) {
     mlagen_free(n);
 }
 
-const char *mlagen_nvrtc_path(const struct mlagen_nvrtc *n) {
+const char *mlagen_nvrtc_path(const struct mlagen_nvrtc *n)
+{
     return n->path;
 }
 
-const char *mlagen_nvrtc_compiler(const struct mlagen_nvrtc *n) {
+const char *mlagen_nvrtc_compiler(const struct mlagen_nvrtc *n)
+{
     return n->compiler;
 }
 
-const int *mlagen_nvrtc_archs(const struct mlagen_nvrtc *n, size_t *count) {
+const int *mlagen_nvrtc_archs(const struct mlagen_nvrtc *n, size_t *count)
+{
     *count = n->arch_count;
     return n->archs;
 }
 
 size_t mlagen_nvrtc_options(struct mlagen_arch arch, char option[64],
-                            const char *options[MLAGEN_NVRTC_OPTIONS]) {
+                            const char *options[MLAGEN_NVRTC_OPTIONS])
+{
     static const char *const fixed[] = {
         "--std=c++17",
         "-default-device",
@@ -389,7 +414,8 @@ size_t mlagen_nvrtc_options(struct mlagen_arch arch, char option[64],
     char name[MLAGEN_ARCH_NAME];
     size_t count = 0;
 
-    snprintf(option, 64, "--gpu-architecture=%s", mlagen_arch_name(arch, name));
+    snprintf(option, 64, "--gpu-architecture=%s",
+             mlagen_arch_name(arch, name));
     options[count++] = option;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         options[count++] = fixed[i];
@@ -399,7 +425,8 @@ size_t mlagen_nvrtc_options(struct mlagen_arch arch, char option[64],
 /* A target that the library does not know is refused by name, with the ones it
  * knows.  Suffixes begin with 9.0 (PTX ISA, ".target"). */
 static bool check_arch(const struct mlagen_nvrtc *n, struct mlagen_arch arch,
-                       const char *shown, struct mlagen_diags *d) {
+                       const char *shown, struct mlagen_diags *d)
+{
     struct mlagen_buf known = {0};
     char name[MLAGEN_ARCH_NAME];
 
@@ -423,7 +450,8 @@ enum mlagen_status mlagen_nvrtc_compile(const struct mlagen_nvrtc *n,
                                         const char *shown,
                                         struct mlagen_arch arch,
                                         struct mlagen_compiled *out,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     const char *options[MLAGEN_NVRTC_OPTIONS];
     struct mlagen_buf log = {0};
     nvrtc_program program = NULL;
@@ -452,7 +480,8 @@ enum mlagen_status mlagen_nvrtc_compile(const struct mlagen_nvrtc *n,
     return status;
 }
 
-void mlagen_compiled_free(struct mlagen_compiled *c) {
+void mlagen_compiled_free(struct mlagen_compiled *c)
+{
     mlagen_free(c->cubin);
     mlagen_ptxas_free(&c->report);
     *c = (struct mlagen_compiled){0};

@@ -34,7 +34,8 @@ static const char *const linker_names[] = {"libnvrtc.so.13", "libnvrtc.so.12",
 
 /* Writes the folder of a root, without a final slash; false when the machine
  * has none (CUDA_HOME not set). */
-static bool root_folder(enum root root, char folder[PATH_MAX]) {
+static bool root_folder(enum root root, char folder[PATH_MAX])
+{
     const char *home = getenv("CUDA_HOME");
     ssize_t n;
 
@@ -58,7 +59,8 @@ static bool root_folder(enum root root, char folder[PATH_MAX]) {
 
 /* Characters that glob would read as part of a pattern are escaped: a folder
  * may be called anything. */
-static void escape(const char *text, char *out, size_t size) {
+static void escape(const char *text, char *out, size_t size)
+{
     size_t n = 0;
 
     for (; *text && n + 3 < size; text++) {
@@ -71,12 +73,15 @@ static void escape(const char *text, char *out, size_t size) {
 
 /* glob's array holds char *; digits compare as numbers, and the shorter of two
  * equal beginnings (libnvrtc.so against libnvrtc.so.13) comes last. */
-static int by_version_down(const void *a, const void *b) {
+static int by_version_down(const void *a, const void *b)
+{
     return -strverscmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Offers everything that matches one place of the table. */
 static bool try_place(const struct place *place, mlagen_candidate_fn take,
-                      void *user) {
+                      void *user)
+{
     char folder[PATH_MAX];
     char pattern[2 * PATH_MAX];
     bool taken = false;
@@ -98,7 +103,8 @@ static bool try_place(const struct place *place, mlagen_candidate_fn take,
     return taken;
 }
 
-bool mlagen_nvrtc_find(mlagen_candidate_fn take, void *user) {
+bool mlagen_nvrtc_find(mlagen_candidate_fn take, void *user)
+{
     const char *only = getenv("MLA_NVRTC");
 
     if (only && *only)

@@ -9,7 +9,10 @@
 
 #include "alloc.h"
 
-static bool part_ok(const char *part, size_t n) {
+/* One part of a path, between slashes.  Hidden names are the journal and the
+ * temporaries of publish.c. */
+static bool part_ok(const char *part, size_t n)
+{
     if (n == 0 || part[0] == '.')
         return false;
     for (size_t i = 0; i < n; i++)
@@ -18,7 +21,8 @@ static bool part_ok(const char *part, size_t n) {
     return true;
 }
 
-bool mlagen_output_path_ok(const char *path) {
+bool mlagen_output_path_ok(const char *path)
+{
     for (;;) {
         size_t n = strcspn(path, "/");
 
@@ -31,7 +35,8 @@ bool mlagen_output_path_ok(const char *path) {
 }
 
 /* Room for one more; the new item is zeroed and not yet counted. */
-static struct mlagen_output *next_item(struct mlagen_outputs *o) {
+static struct mlagen_output *next_item(struct mlagen_outputs *o)
+{
     struct mlagen_output *items =
         mlagen_grow(o->items, o->count, &o->cap, sizeof *items);
 
@@ -42,8 +47,10 @@ static struct mlagen_output *next_item(struct mlagen_outputs *o) {
     return &items[o->count];
 }
 
+/* A path may be added once, and only if it stays in the folder. */
 static enum mlagen_status check_path(const struct mlagen_outputs *o,
-                                     const char *path, struct mlagen_diags *d) {
+                                     const char *path, struct mlagen_diags *d)
+{
     const char *wrong = NULL;
 
     if (!mlagen_output_path_ok(path))
@@ -59,7 +66,8 @@ static enum mlagen_status check_path(const struct mlagen_outputs *o,
 
 enum mlagen_status mlagen_outputs_add(struct mlagen_outputs *o,
                                       const char *path, const char *data,
-                                      size_t size, struct mlagen_diags *d) {
+                                      size_t size, struct mlagen_diags *d)
+{
     struct mlagen_output *item = next_item(o);
     enum mlagen_status status = check_path(o, path, d);
 
@@ -81,7 +89,8 @@ enum mlagen_status mlagen_outputs_add(struct mlagen_outputs *o,
 
 enum mlagen_status mlagen_outputs_borrow(struct mlagen_outputs *o,
                                          const struct mlagen_outputs *some,
-                                         struct mlagen_diags *d) {
+                                         struct mlagen_diags *d)
+{
     enum mlagen_status status = MLAGEN_OK;
 
     for (size_t i = 0; i < some->count && status == MLAGEN_OK; i++) {
@@ -100,20 +109,23 @@ enum mlagen_status mlagen_outputs_borrow(struct mlagen_outputs *o,
 }
 
 struct mlagen_output *mlagen_outputs_find(const struct mlagen_outputs *o,
-                                          const char *path) {
+                                          const char *path)
+{
     for (size_t i = 0; i < o->count; i++)
         if (strcmp(o->items[i].path, path) == 0)
             return &o->items[i];
     return NULL;
 }
 
-const char *mlagen_output_hash(struct mlagen_output *o) {
+const char *mlagen_output_hash(struct mlagen_output *o)
+{
     if (!o->sha256[0])
         mlagen_sha256(o->data, o->size, o->sha256);
     return o->sha256;
 }
 
-void mlagen_outputs_free(struct mlagen_outputs *o) {
+void mlagen_outputs_free(struct mlagen_outputs *o)
+{
     for (size_t i = 0; i < o->count; i++)
         if (!o->items[i].borrowed) {
             mlagen_free(o->items[i].path);

@@ -13,10 +13,13 @@
 #include "manifest.h"
 
 /* Fields of a plan that gen reads; all texts. */
-static const char *const plan_fields[] = {"symbol", "arch", "source", "family"};
+static const char *const plan_fields[] = {"symbol", "arch", "source",
+                                          "family"};
 
+/* A plan that lacks one of them is a fault of the template set. */
 static enum mlagen_status check_plan(const json_t *plan,
-                                     struct mlagen_diags *d) {
+                                     struct mlagen_diags *d)
+{
     const char *symbol = mlagen_json_text(plan, "symbol");
     struct mlagen_arch arch;
 
@@ -37,7 +40,8 @@ static enum mlagen_status check_plan(const json_t *plan,
 /* --symbol-prefix goes before every symbol, and with it into the names of the
  * sources, which carry the symbol. */
 static enum mlagen_status add_prefix(json_t *plan, const char *prefix,
-                                     struct mlagen_diags *d) {
+                                     struct mlagen_diags *d)
+{
     json_t *symbol =
         json_sprintf("%s%s", prefix, mlagen_json_text(plan, "symbol"));
     json_t *source =
@@ -48,7 +52,8 @@ static enum mlagen_status add_prefix(json_t *plan, const char *prefix,
     return failed ? mlagen_no_memory(d) : MLAGEN_OK;
 }
 
-enum mlagen_status mlagen_plan(struct mlagen *g, struct mlagen_diags *d) {
+enum mlagen_status mlagen_plan(struct mlagen *g, struct mlagen_diags *d)
+{
     json_t *args[] = {g->spec, g->archs};
     enum mlagen_status status;
     size_t i;
@@ -62,7 +67,8 @@ enum mlagen_status mlagen_plan(struct mlagen *g, struct mlagen_diags *d) {
                     "no kernel is planned for this spec");
         status = MLAGEN_TEMPLATE;
     }
-    json_array_foreach(g->plans, i, plan) {
+    json_array_foreach(g->plans, i, plan)
+    {
         if (status == MLAGEN_OK)
             status = check_plan(plan, d);
         if (status == MLAGEN_OK && g->options.symbol_prefix)
@@ -75,7 +81,8 @@ enum mlagen_status mlagen_plan(struct mlagen *g, struct mlagen_diags *d) {
     return status;
 }
 
-char *mlagen_cubin_path(const json_t *plan) {
+char *mlagen_cubin_path(const json_t *plan)
+{
     struct mlagen_buf path = {0};
 
     mlagen_buf_printf(&path, "cubin/%s.cubin",
@@ -85,9 +92,12 @@ char *mlagen_cubin_path(const json_t *plan) {
     return path.data;
 }
 
-/* --- describing ----------------------------------------------------------- */
+/* --- describing -----------------------------------------------------------
+ */
 
-static void add_lines(const json_t *object, struct mlagen_buf *out) {
+/* The lines that a Lua function returned for people. */
+static void add_lines(const json_t *object, struct mlagen_buf *out)
+{
     size_t i;
     json_t *line;
 
@@ -95,9 +105,11 @@ static void add_lines(const json_t *object, struct mlagen_buf *out) {
         mlagen_buf_printf(out, "%s\n", json_string_value(line));
 }
 
+/* {"analysis": ..., "kernels": [...]} */
 static enum mlagen_status describe_json(json_t *analysis, json_t *plans,
                                         struct mlagen_buf *out,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     json_t *all =
         json_pack("{s:O?,s:O}", "analysis", json_object_get(analysis, "data"),
                   "kernels", plans);
@@ -110,7 +122,8 @@ static enum mlagen_status describe_json(json_t *analysis, json_t *plans,
 
 enum mlagen_status mlagen_describe(struct mlagen *g, bool json,
                                    struct mlagen_buf *out,
-                                   struct mlagen_diags *d) {
+                                   struct mlagen_diags *d)
+{
     json_t *analysis = NULL, *table = NULL;
     enum mlagen_status status = mlagen_plan(g, d);
 
@@ -120,7 +133,8 @@ enum mlagen_status mlagen_describe(struct mlagen *g, bool json,
     if (status == MLAGEN_OK && json) {
         status = describe_json(analysis, g->plans, out, d);
     } else if (status == MLAGEN_OK) {
-        status = mlagen_host_call(g->host, "describe", &g->plans, 1, &table, d);
+        status =
+            mlagen_host_call(g->host, "describe", &g->plans, 1, &table, d);
         add_lines(analysis, out);
         mlagen_buf_char(out, '\n');
         add_lines(table, out);

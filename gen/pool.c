@@ -17,7 +17,8 @@ struct pool {
     pthread_cond_t progress;
 };
 
-size_t mlagen_cpu_count(void) {
+size_t mlagen_cpu_count(void)
+{
     cpu_set_t cpus;
 
     return sched_getaffinity(0, sizeof cpus, &cpus) == 0
@@ -25,7 +26,9 @@ size_t mlagen_cpu_count(void) {
                : 1;
 }
 
-static void *work(void *user) {
+/* Takes indices until none is left. */
+static void *work(void *user)
+{
     struct pool *p = user;
 
     pthread_mutex_lock(&p->lock);
@@ -43,7 +46,9 @@ static void *work(void *user) {
     return NULL;
 }
 
-static void watch(struct pool *p, mlagen_done_fn done) {
+/* The calling thread waits here and passes on what it hears. */
+static void watch(struct pool *p, mlagen_done_fn done)
+{
     size_t told = 0;
 
     pthread_mutex_lock(&p->lock);
@@ -63,7 +68,8 @@ static void watch(struct pool *p, mlagen_done_fn done) {
 }
 
 void mlagen_pool_run(size_t count, size_t threads, mlagen_job_fn job,
-                     mlagen_done_fn done, void *user) {
+                     mlagen_done_fn done, void *user)
+{
     struct pool p = {.job = job, .user = user, .count = count};
     pthread_t ids[MAX_THREADS];
     size_t wanted = threads ? threads : mlagen_cpu_count(), started = 0;

@@ -21,7 +21,8 @@
 #include "alloc.h"
 
 /* The number that stands before `unit` in the line; -1 when there is none. */
-static long number_before(const char *line, const char *unit) {
+static long number_before(const char *line, const char *unit)
+{
     const char *at = strstr(line, unit);
 
     if (!at)
@@ -33,8 +34,10 @@ static long number_before(const char *line, const char *unit) {
     return *at >= '0' && *at <= '9' ? strtol(at, NULL, 10) : -1;
 }
 
+/* Appends a copy of the remark; false without memory. */
 static bool add_finding(struct mlagen_ptxas *r, const char *code,
-                        const char *text) {
+                        const char *text)
+{
     struct mlagen_finding *f =
         mlagen_grow(r->findings, r->finding_count, &r->finding_cap, sizeof *f);
 
@@ -49,7 +52,8 @@ static bool add_finding(struct mlagen_ptxas *r, const char *code,
 }
 
 /* "(C7508) ..." anywhere in a ptxas line: copies C7508. */
-static bool find_number_code(const char *line, char code[MLAGEN_FINDING_CODE]) {
+static bool find_number_code(const char *line, char code[MLAGEN_FINDING_CODE])
+{
     for (const char *p = line; (p = strstr(p, "(C")) != NULL; p += 2) {
         size_t n = strspn(p + 2, "0123456789");
 
@@ -64,7 +68,8 @@ static bool find_number_code(const char *line, char code[MLAGEN_FINDING_CODE]) {
 /* The code of a remark, or false for a line that is not one.  Spills and
  * stack frames are judged from their numbers, so the warnings that repeat
  * them are passed over. */
-static bool classify(const char *line, char code[MLAGEN_FINDING_CODE]) {
+static bool classify(const char *line, char code[MLAGEN_FINDING_CODE])
+{
     const char *fixed = NULL;
 
     if (strncmp(line, "ptxas", 5) != 0) {
@@ -87,13 +92,16 @@ static bool classify(const char *line, char code[MLAGEN_FINDING_CODE]) {
     return true;
 }
 
-static void add_positive(long *sum, long value) {
+/* Adds a number that was found; -1, "not in this line", adds nothing. */
+static void add_positive(long *sum, long value)
+{
     if (value > 0)
         *sum += value;
 }
 
 /* Takes the numbers of one line; true for the "Used N registers" line. */
-static bool read_numbers(const char *line, struct mlagen_ptxas *r) {
+static bool read_numbers(const char *line, struct mlagen_ptxas *r)
+{
     long stack = number_before(line, "bytes stack frame");
 
     if (stack > r->stack)
@@ -110,12 +118,16 @@ static bool read_numbers(const char *line, struct mlagen_ptxas *r) {
 
 /* Spilled lines repeat their numbers in a warning; only the property lines
  * (which name the stack frame) and the usage line are counted. */
-static bool holds_numbers(const char *line) {
+static bool holds_numbers(const char *line)
+{
     return strncmp(line, "ptxas", 5) == 0 &&
            strncmp(line, "ptxas warning", 13) != 0 && !strstr(line, "(C");
 }
 
-static bool add_memory_findings(struct mlagen_ptxas *r) {
+/* Judges the numbers: a spill, or a stack frame without one (a local array
+ * that is indexed at run time), each with its bytes. */
+static bool add_memory_findings(struct mlagen_ptxas *r)
+{
     char text[128];
 
     if (r->spill_stores > 0 || r->spill_loads > 0) {
@@ -132,7 +144,8 @@ static bool add_memory_findings(struct mlagen_ptxas *r) {
     return true;
 }
 
-bool mlagen_ptxas_read(const char *log, struct mlagen_ptxas *out) {
+bool mlagen_ptxas_read(const char *log, struct mlagen_ptxas *out)
+{
     char *copy = mlagen_strndup(log, strlen(log));
     char *save = NULL;
     bool used = false;
@@ -155,7 +168,8 @@ bool mlagen_ptxas_read(const char *log, struct mlagen_ptxas *out) {
     return ok;
 }
 
-void mlagen_ptxas_free(struct mlagen_ptxas *report) {
+void mlagen_ptxas_free(struct mlagen_ptxas *report)
+{
     for (size_t i = 0; i < report->finding_count; i++)
         mlagen_free(report->findings[i].text);
     mlagen_free(report->findings);

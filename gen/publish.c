@@ -29,8 +29,8 @@
 
 enum { WRITERS = 8 };
 
-/* A file on its way: written to `temp`, then renamed to `full`.  `error` is the
- * errno of what failed. */
+/* A file on its way: written to `temp`, then renamed to `full`.  `error` is
+ * the errno of what failed. */
 struct pending {
     int fd, error;
     char full[PATH_MAX];
@@ -38,7 +38,8 @@ struct pending {
 };
 
 /* dir/name -> dir/.name.mlagen-tmp */
-static bool name_temp(struct pending *p) {
+static bool name_temp(struct pending *p)
+{
     const char *slash = strrchr(p->full, '/');
     int folder = slash ? (int)(slash - p->full) + 1 : 0;
     int n = snprintf(p->temp, sizeof p->temp, "%.*s.%s" MLAGEN_TEMP_SUFFIX,
@@ -48,7 +49,9 @@ static bool name_temp(struct pending *p) {
     return n > 0 && n < (int)sizeof p->temp;
 }
 
-static bool write_all(int fd, const char *data, size_t size) {
+/* write(2) may take less than it is given, or be interrupted. */
+static bool write_all(int fd, const char *data, size_t size)
+{
     while (size > 0) {
         ssize_t n = write(fd, data, size);
 
@@ -63,11 +66,14 @@ static bool write_all(int fd, const char *data, size_t size) {
 }
 
 /* Some file systems cannot flush; that is no fault of the file. */
-static bool flush(int fd) {
+static bool flush(int fd)
+{
     return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS;
 }
 
-static void abandon(struct pending *p) {
+/* Gives up a staged file. */
+static void abandon(struct pending *p)
+{
     if (p->fd >= 0)
         close(p->fd);
     p->fd = -1;
@@ -76,12 +82,13 @@ static void abandon(struct pending *p) {
 
 /* Writes the temporary of p->full and flushes it; false leaves the reason in
  * p->error and no temporary. */
-static bool stage(struct pending *p, const char *data, size_t size) {
+static bool stage(struct pending *p, const char *data, size_t size)
+{
     p->fd = -1;
     if (name_temp(p)) {
         p->fd =
-            open(p->temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-                 0666);
+            open(p->temp,
+                 O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (p->fd >= 0 && write_all(p->fd, data, size) && flush(p->fd)) {
             int fd = p->fd;
 
@@ -96,7 +103,8 @@ static bool stage(struct pending *p, const char *data, size_t size) {
 }
 
 /* Puts a staged file into its place. */
-static bool commit(struct pending *p) {
+static bool commit(struct pending *p)
+{
     if (rename(p->temp, p->full) == 0)
         return true;
     p->error = errno;
@@ -104,15 +112,18 @@ static bool commit(struct pending *p) {
     return false;
 }
 
+/* The failure of one file, in the main thread: errno is a thread's own. */
 static enum mlagen_status report_error(const struct pending *p,
-                                       struct mlagen_diags *d) {
+                                       struct mlagen_diags *d)
+{
     errno = p->error;
     return mlagen_io_error(d, p->full, "cannot write");
 }
 
 /* The names in a folder are data of the folder: flush them too.  File systems
  * that cannot are left alone. */
-static void flush_folder(const char *path) {
+static void flush_folder(const char *path)
+{
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0)
@@ -121,8 +132,10 @@ static void flush_folder(const char *path) {
     close(fd);
 }
 
+/* Stages and commits a single file. */
 static enum mlagen_status replace_file(const char *path, const char *data,
-                                       size_t size, struct mlagen_diags *d) {
+                                       size_t size, struct mlagen_diags *d)
+{
     struct pending p = {.fd = -1};
 
     if (snprintf(p.full, sizeof p.full, "%s", path) >= (int)sizeof p.full) {
@@ -133,20 +146,24 @@ static enum mlagen_status replace_file(const char *path, const char *data,
                                                : report_error(&p, d);
 }
 
-/* --- a generation --------------------------------------------------------- */
+/* --- a generation ---------------------------------------------------------
+ */
 
-static bool is_write(const struct mlagen_change *c) {
+static bool is_write(const struct mlagen_change *c)
+{
     return strcmp(c->what, "remove") != 0;
 }
 
-static bool is_manifest(const struct mlagen_change *c) {
+static bool is_manifest(const struct mlagen_change *c)
+{
     return strcmp(c->path, MLAGEN_MANIFEST) == 0;
 }
 
 /* Files that are to go are journalled too, with every hash they may have, so
  * that a second interruption does not orphan them. */
 static void journal_removal(const struct mlagen_folder *f, const char *path,
-                            struct mlagen_buf *text) {
+                            struct mlagen_buf *text)
+{
     size_t i;
     json_t *hash;
 
@@ -154,10 +171,13 @@ static void journal_removal(const struct mlagen_folder *f, const char *path,
         mlagen_buf_printf(text, "%s %s\n", json_string_value(hash), path);
 }
 
+/* Lists, by hash, everything that this run writes or removes.  The manifest is
+ * not in it: it is ours whenever it can be read. */
 static enum mlagen_status write_journal(const struct mlagen_folder *f,
                                         const struct mlagen_outputs *o,
                                         const struct mlagen_changes *changes,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     struct mlagen_buf text = {0};
     char full[PATH_MAX];
     enum mlagen_status status = mlagen_join(f->path, MLAGEN_JOURNAL, full, d);
@@ -183,7 +203,8 @@ static enum mlagen_status write_journal(const struct mlagen_folder *f,
 }
 
 static enum mlagen_status remove_journal(const struct mlagen_folder *f,
-                                         struct mlagen_diags *d) {
+                                         struct mlagen_diags *d)
+{
     char full[PATH_MAX];
     enum mlagen_status status = mlagen_join(f->path, MLAGEN_JOURNAL, full, d);
 
@@ -193,8 +214,8 @@ static enum mlagen_status remove_journal(const struct mlagen_folder *f,
 }
 
 /* Makes the folder that an output lies in. */
-static enum mlagen_status make_parent(const char *full,
-                                      struct mlagen_diags *d) {
+static enum mlagen_status make_parent(const char *full, struct mlagen_diags *d)
+{
     char folder[PATH_MAX];
 
     snprintf(folder, sizeof folder, "%s", full);
@@ -210,16 +231,20 @@ struct batch {
     size_t count;
 };
 
-static void stage_one(void *user, size_t index) {
+/* For the pool; the outcome is in the file. */
+static void stage_one(void *user, size_t index)
+{
     struct batch *b = user;
 
     stage(&b->files[index], b->outputs[index]->data, b->outputs[index]->size);
 }
 
+/* Adds a file, and makes the folder that it goes to. */
 static enum mlagen_status add_to_batch(struct batch *b,
                                        const struct mlagen_folder *f,
                                        const struct mlagen_output *o,
-                                       struct mlagen_diags *d) {
+                                       struct mlagen_diags *d)
+{
     struct pending *p = &b->files[b->count];
     enum mlagen_status status = mlagen_join(f->path, o->path, p->full, d);
 
@@ -229,11 +254,13 @@ static enum mlagen_status add_to_batch(struct batch *b,
     return status;
 }
 
+/* Collects what is to be written, but for the manifest. */
 static enum mlagen_status fill_batch(struct batch *b,
                                      const struct mlagen_folder *f,
                                      const struct mlagen_outputs *o,
                                      const struct mlagen_changes *changes,
-                                     struct mlagen_diags *d) {
+                                     struct mlagen_diags *d)
+{
     size_t n = changes->count;
     enum mlagen_status status = MLAGEN_OK;
 
@@ -250,8 +277,10 @@ static enum mlagen_status fill_batch(struct batch *b,
     return status;
 }
 
+/* Tells every file that failed. */
 static enum mlagen_status report_errors(const struct batch *b,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     enum mlagen_status status = MLAGEN_OK;
 
     for (size_t i = 0; i < b->count; i++)
@@ -265,7 +294,8 @@ static enum mlagen_status report_errors(const struct batch *b,
 static enum mlagen_status write_files(const struct mlagen_folder *f,
                                       const struct mlagen_outputs *o,
                                       const struct mlagen_changes *changes,
-                                      bool *touched, struct mlagen_diags *d) {
+                                      bool *touched, struct mlagen_diags *d)
+{
     struct batch b = {NULL, NULL, 0};
     enum mlagen_status status = fill_batch(&b, f, o, changes, d);
 
@@ -289,8 +319,8 @@ static enum mlagen_status write_files(const struct mlagen_folder *f,
 
 /* Removes a file and the folders that this empties, but not the root. */
 static enum mlagen_status remove_file(const struct mlagen_folder *f,
-                                      const char *path,
-                                      struct mlagen_diags *d) {
+                                      const char *path, struct mlagen_diags *d)
+{
     char full[PATH_MAX];
     size_t root = strlen(f->path);
     enum mlagen_status status = mlagen_join(f->path, path, full, d);
@@ -311,7 +341,8 @@ static enum mlagen_status remove_file(const struct mlagen_folder *f,
 
 static enum mlagen_status write_manifest(const struct mlagen_folder *f,
                                          const struct mlagen_outputs *o,
-                                         struct mlagen_diags *d) {
+                                         struct mlagen_diags *d)
+{
     const struct mlagen_output *m = mlagen_outputs_find(o, MLAGEN_MANIFEST);
     char full[PATH_MAX];
     enum mlagen_status status = mlagen_join(f->path, m->path, full, d);
@@ -324,7 +355,8 @@ static enum mlagen_status write_manifest(const struct mlagen_folder *f,
 static enum mlagen_status conclude(const struct mlagen_folder *f,
                                    const struct mlagen_outputs *o,
                                    const struct mlagen_changes *changes,
-                                   struct mlagen_diags *d) {
+                                   struct mlagen_diags *d)
+{
     enum mlagen_status status = MLAGEN_OK;
     bool manifest = false;
 
@@ -341,10 +373,14 @@ static enum mlagen_status conclude(const struct mlagen_folder *f,
     return status;
 }
 
+/* All steps but the last, which needs the journal no more.  A run that fails
+ * before it replaced anything takes its journal back: the folder is the one it
+ * found. */
 static enum mlagen_status apply(const struct mlagen_folder *f,
                                 const struct mlagen_outputs *o,
                                 const struct mlagen_changes *changes,
-                                struct mlagen_diags *d) {
+                                struct mlagen_diags *d)
+{
     bool touched = false;
     enum mlagen_status status = write_journal(f, o, changes, d);
 
@@ -359,7 +395,8 @@ static enum mlagen_status apply(const struct mlagen_folder *f,
 }
 
 /* Temporaries that a killed run left. */
-static enum mlagen_status sweep(void *user, const char *path) {
+static enum mlagen_status sweep(void *user, const char *path)
+{
     const struct mlagen_folder *f = user;
     size_t n = strlen(path), suffix = strlen(MLAGEN_TEMP_SUFFIX);
     const char *slash = strrchr(path, '/');
@@ -376,7 +413,8 @@ static enum mlagen_status sweep(void *user, const char *path) {
 enum mlagen_status mlagen_folder_publish(const struct mlagen_folder *f,
                                          const struct mlagen_outputs *o,
                                          const struct mlagen_changes *changes,
-                                         struct mlagen_diags *d) {
+                                         struct mlagen_diags *d)
+{
     enum mlagen_status status = MLAGEN_OK;
 
     if (f->interrupted)
@@ -390,9 +428,12 @@ enum mlagen_status mlagen_folder_publish(const struct mlagen_folder *f,
     return status;
 }
 
-/* --- a single file -------------------------------------------------------- */
+/* --- a single file --------------------------------------------------------
+ */
 
-static bool holds(const char *path, const char *data, size_t size) {
+/* True when the file exists and is exactly this text. */
+static bool holds(const char *path, const char *data, size_t size)
+{
     char block[4096];
     size_t done = 0;
     bool same = true;
@@ -414,7 +455,8 @@ static bool holds(const char *path, const char *data, size_t size) {
 }
 
 enum mlagen_status mlagen_write_file(const char *path, const char *data,
-                                     size_t size, struct mlagen_diags *d) {
+                                     size_t size, struct mlagen_diags *d)
+{
     return holds(path, data, size) ? MLAGEN_OK
                                    : replace_file(path, data, size, d);
 }

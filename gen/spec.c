@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * spec.c: the first stage.  Text becomes nodes (yaml_doc.h), overrides are put
- * in, the schema types and completes them, and the rules in templates/spec turn
- * the result into the canonical spec, or say at which key it is wrong.
+ * in, the schema types and completes them, and the rules in templates/spec
+ * turn the result into the canonical spec, or say at which key it is wrong.
  * `import`, which makes such a text from a config.json, is here too.
  */
 #include <stdio.h>
@@ -13,24 +13,28 @@
 #include "context.h"
 #include "manifest.h"
 
-static const char *last_part(const char *path) {
+static const char *last_part(const char *path)
+{
     const char *slash = strrchr(path, '/');
 
     return slash ? slash + 1 : path;
 }
 
-static char *copy_text(const char *text) {
+static char *copy_text(const char *text)
+{
     return mlagen_strndup(text, strlen(text));
 }
 
 /* Puts the overrides into the document; schema and rules then see one spec. */
 static enum mlagen_status apply_overrides(struct mlagen *g,
-                                          struct mlagen_diags *d) {
+                                          struct mlagen_diags *d)
+{
     enum mlagen_status status = MLAGEN_OK;
     size_t i;
     json_t *setting;
 
-    json_array_foreach(g->overrides, i, setting) {
+    json_array_foreach(g->overrides, i, setting)
+    {
         if (status == MLAGEN_OK)
             status = mlagen_doc_set(g->doc, json_string_value(setting), d);
     }
@@ -39,7 +43,8 @@ static enum mlagen_status apply_overrides(struct mlagen *g,
 
 /* Calls check(spec, archs) and takes its verdict. */
 static enum mlagen_status apply_rules(struct mlagen *g, json_t *typed,
-                                      struct mlagen_diags *d) {
+                                      struct mlagen_diags *d)
+{
     json_t *args[] = {typed, g->archs};
     json_t *result = NULL;
     json_t *errors;
@@ -68,7 +73,8 @@ static enum mlagen_status apply_rules(struct mlagen *g, json_t *typed,
 
 /* From the parsed document on; the document is the context's. */
 static enum mlagen_status check_document(struct mlagen *g,
-                                         struct mlagen_diags *d) {
+                                         struct mlagen_diags *d)
+{
     json_t *typed = NULL;
     enum mlagen_status status = apply_overrides(g, d);
 
@@ -82,7 +88,8 @@ static enum mlagen_status check_document(struct mlagen *g,
 
 enum mlagen_status mlagen_load_text(struct mlagen *g, const char *text,
                                     size_t len, const char *name,
-                                    struct mlagen_diags *d) {
+                                    struct mlagen_diags *d)
+{
     enum mlagen_status status;
 
     mlagen_reset(g);
@@ -99,7 +106,8 @@ enum mlagen_status mlagen_load_text(struct mlagen *g, const char *text,
 
 /* "deepseek-v3": a bare name for which there is no file. */
 static const struct mlagen_text *find_embedded(const struct mlagen *g,
-                                               const char *name) {
+                                               const char *name)
+{
     char path[256];
 
     if (strchr(name, '/') || access(name, F_OK) == 0)
@@ -109,7 +117,8 @@ static const struct mlagen_text *find_embedded(const struct mlagen *g,
 }
 
 enum mlagen_status mlagen_load(struct mlagen *g, const char *path,
-                               struct mlagen_diags *d) {
+                               struct mlagen_diags *d)
+{
     const struct mlagen_text *embedded = find_embedded(g, path);
     struct mlagen_buf text = {0};
     enum mlagen_status status;
@@ -119,8 +128,9 @@ enum mlagen_status mlagen_load(struct mlagen *g, const char *path,
                                 embedded->path, d);
     status = mlagen_read_file(path, MLAGEN_YAML_BYTES, &text, d);
     if (status == MLAGEN_OK)
-        status = mlagen_load_text(g, mlagen_buf_text(&text), text.len,
-                                  strcmp(path, "-") == 0 ? "<stdin>" : path, d);
+        status =
+            mlagen_load_text(g, mlagen_buf_text(&text), text.len,
+                             strcmp(path, "-") == 0 ? "<stdin>" : path, d);
     if (status == MLAGEN_OK && strcmp(path, "-") != 0) {
         g->spec_path = copy_text(path);
         if (!g->spec_path)
@@ -130,11 +140,13 @@ enum mlagen_status mlagen_load(struct mlagen *g, const char *path,
     return status;
 }
 
-/* --- import --------------------------------------------------------------- */
+/* --- import ---------------------------------------------------------------
+ */
 
 /* The name a config's file suggests: its stem; for a plain "config.json" the
  * folder it lies in, as in a checkout of the model; else "model". */
-static void suggest_name(const char *path, char *name, size_t size) {
+static void suggest_name(const char *path, char *name, size_t size)
+{
     const char *base = last_part(path);
     size_t n = strlen(base);
 
@@ -157,13 +169,14 @@ static void suggest_name(const char *path, char *name, size_t size) {
 /* Sorts what import() returned into text and diagnostics. */
 static enum mlagen_status take_import(const json_t *result, const char *file,
                                       struct mlagen_buf *out,
-                                      struct mlagen_diags *d) {
+                                      struct mlagen_diags *d)
+{
     const json_t *errors = json_object_get(result, "errors");
     const char *text = json_string_value(json_object_get(result, "text"));
 
     mlagen_rule_diags(errors, MLAGEN_ERROR, NULL, file, d);
-    mlagen_rule_diags(json_object_get(result, "warnings"), MLAGEN_WARNING, NULL,
-                      file, d);
+    mlagen_rule_diags(json_object_get(result, "warnings"), MLAGEN_WARNING,
+                      NULL, file, d);
     if (json_array_size(errors) > 0)
         return MLAGEN_SPEC;
     if (!text) {
@@ -177,7 +190,8 @@ static enum mlagen_status take_import(const json_t *result, const char *file,
 
 enum mlagen_status mlagen_import(struct mlagen *g, const char *path,
                                  bool strict, struct mlagen_buf *out,
-                                 struct mlagen_diags *d) {
+                                 struct mlagen_diags *d)
+{
     const char *shown = strcmp(path, "-") == 0 ? "<stdin>" : path;
     struct mlagen_doc *doc = NULL;
     json_t *config = NULL, *options = NULL, *result = NULL;

@@ -9,9 +9,11 @@
 #include "alloc.h"
 #include "context.h"
 #include "manifest.h"
+#include "pool.h"
 
 /* Appends one word of a command line, quoted for a POSIX shell if need be. */
-static void add_word(struct mlagen_buf *out, const char *word) {
+static void add_word(struct mlagen_buf *out, const char *word)
+{
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                 "0123456789_-+=.,:/@%";
@@ -33,14 +35,16 @@ static void add_word(struct mlagen_buf *out, const char *word) {
 
 /* The command that makes this generation again, without the folders of this
  * machine: the same for `gen` and `build`, whatever -o, -I and -j were. */
-static char *make_command(const struct mlagen *g) {
+static char *make_command(const struct mlagen *g)
+{
     struct mlagen_buf out = {0};
     size_t i;
     json_t *setting;
 
     mlagen_buf_str(&out, "mlagen gen");
     add_word(&out, strcmp(g->spec_name, "<stdin>") == 0 ? "-" : g->spec_name);
-    json_array_foreach(g->overrides, i, setting) {
+    json_array_foreach(g->overrides, i, setting)
+    {
         mlagen_buf_str(&out, " -D");
         add_word(&out, json_string_value(setting));
     }
@@ -53,7 +57,9 @@ static char *make_command(const struct mlagen *g) {
     return out.data;
 }
 
-static json_t *make_meta(const struct mlagen *g) {
+/* The provenance that templates print; contract of templates/lib/emit.lua. */
+static json_t *make_meta(const struct mlagen *g)
+{
     const char *prefix = g->options.symbol_prefix;
 
     return json_pack("{s:s,s:s,s:s,s:O,s:s,s:s}", "generator",
@@ -63,39 +69,155 @@ static json_t *make_meta(const struct mlagen *g) {
                      prefix ? prefix : "");
 }
 
-/* The texts that render() returned, {path, text} each, are the generation. */
-static enum mlagen_status take_texts(struct mlagen *g, const json_t *list,
-                                     struct mlagen_diags *d) {
+/* --- rendering ----------------------------------------------------------- */
+
+/* A host of its own for this many kernels pays for itself. */
+enum { KERNELS_PER_HOST = 32, MAX_HOSTS = 16 };
+
+/* Every `step`-th file from `first` (1-based), on one host. */
+struct part {
+    json_t *texts; /* what render() returned */
+    enum mlagen_status status;
+};
+
+struct rendering {
+    const struct mlagen *g;
+    json_t *meta;
+    size_t step;
+    struct part parts[MAX_HOSTS];
+};
+
+/* Calls render(spec, plans, meta, first, step). */
+static enum mlagen_status call_render(const struct rendering *r,
+                                      struct mlagen_host *host, size_t first,
+                                      size_t step, json_t **texts,
+                                      struct mlagen_diags *d)
+{
+    json_t *from = json_integer((json_int_t)first);
+    json_t *by = json_integer((json_int_t)step);
+    json_t *args[] = {r->g->spec, r->g->plans, r->meta, from, by};
+    enum mlagen_status status =
+        from && by ? mlagen_host_call(host, "render", args, 5, texts, d)
+                   : mlagen_no_memory(d);
+
+    json_decref(from);
+    json_decref(by);
+    return status;
+}
+
+/* One part, on a host of its own.  What goes wrong is not told from here. */
+static void render_part(void *user, size_t index)
+{
+    struct rendering *r = user;
+    struct part *part = &r->parts[index];
+    struct mlagen_host *host = NULL;
+    struct mlagen_diags silent = {0};
+
+    part->status = mlagen_host_new(r->g->tree, NULL, &host, &silent);
+    if (part->status == MLAGEN_OK)
+        part->status =
+            call_render(r, host, index + 1, r->step, &part->texts, &silent);
+    mlagen_host_free(host);
+    mlagen_diags_free(&silent);
+}
+
+/* One text that render() returned, {path, text}, joins the generation. */
+static enum mlagen_status take_text(struct mlagen *g, const json_t *file,
+                                    struct mlagen_diags *d)
+{
+    const json_t *text = json_object_get(file, "text");
+    const char *path = mlagen_json_text(file, "path");
+
+    if (json_is_string(text))
+        return mlagen_outputs_add(&g->texts, path, json_string_value(text),
+                                  json_string_length(text), d);
+    mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){0},
+                "templates/main.lua: render() returned no text for '%s'",
+                path);
+    return MLAGEN_TEMPLATE;
+}
+
+/* Puts the parts together again: file i is in part i mod step. */
+static enum mlagen_status
+take_texts(struct mlagen *g, const struct rendering *r, struct mlagen_diags *d)
+{
     enum mlagen_status status = MLAGEN_OK;
-    size_t i;
-    json_t *file;
 
-    json_array_foreach(list, i, file) {
-        const json_t *text = json_object_get(file, "text");
+    for (size_t i = 0; status == MLAGEN_OK; i++) {
+        const json_t *file =
+            json_array_get(r->parts[i % r->step].texts, i / r->step);
 
-        if (!json_is_string(text)) {
-            mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){0},
-                        "templates/main.lua: render() returned no text for "
-                        "'%s'",
-                        mlagen_json_text(file, "path"));
-            return MLAGEN_TEMPLATE;
-        }
-        status = mlagen_outputs_add(&g->texts, mlagen_json_text(file, "path"),
-                                    json_string_value(text),
-                                    json_string_length(text), d);
-        if (status != MLAGEN_OK)
+        if (!file)
             break;
+        status = take_text(g, file, d);
     }
+    return status;
+}
+
+/* How many hosts to use: more than one only where there are CPUs and work. */
+static size_t host_count(const struct mlagen *g)
+{
+    size_t cpus = g->options.jobs ? g->options.jobs : mlagen_cpu_count();
+    size_t useful = json_array_size(g->plans) / KERNELS_PER_HOST;
+    size_t n = cpus < useful ? cpus : useful;
+
+    n = n < MAX_HOSTS ? n : MAX_HOSTS;
+    return n > 1 ? n : 1;
+}
+
+/* Releases what the parts hold. */
+static void drop_parts(struct rendering *r)
+{
+    for (size_t i = 0; i < MAX_HOSTS; i++)
+        json_decref(r->parts[i].texts);
+    memset(r->parts, 0, sizeof r->parts);
+}
+
+/* Renders on r->step hosts at once.  @return false when any of them failed. */
+static bool render_apart(struct rendering *r)
+{
+    bool whole = true;
+
+    mlagen_pool_run(r->step, r->step, render_part, NULL, r);
+    for (size_t i = 0; i < r->step; i++)
+        whole = whole && r->parts[i].status == MLAGEN_OK;
+    return whole;
+}
+
+/* Renders all of it on the context's own host, in order. */
+static enum mlagen_status render_here(struct rendering *r,
+                                      struct mlagen_diags *d)
+{
+    drop_parts(r);
+    r->step = 1;
+    return call_render(r, r->g->host, 1, 1, &r->parts[0].texts, d);
+}
+
+/* A fault that one of several hosts met is looked for again in order, so that
+ * the same one is told on every machine. */
+static enum mlagen_status render_all(struct mlagen *g, struct mlagen_diags *d)
+{
+    struct rendering r = {.g = g, .meta = make_meta(g), .step = host_count(g)};
+    enum mlagen_status status = r.meta ? MLAGEN_OK : mlagen_no_memory(d);
+
+    if (status == MLAGEN_OK && (r.step == 1 || !render_apart(&r)))
+        status = render_here(&r, d);
+    if (status == MLAGEN_OK)
+        status = take_texts(g, &r, d);
+    drop_parts(&r);
+    json_decref(r.meta);
     return status;
 }
 
 /* Each plan's source must be among the files: it is what gets compiled. */
 static enum mlagen_status check_sources(const struct mlagen *g,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     size_t i;
     json_t *plan;
 
-    json_array_foreach(g->plans, i, plan) {
+    json_array_foreach(g->plans, i, plan)
+    {
         const char *source = mlagen_json_text(plan, "source");
 
         if (!mlagen_outputs_find(&g->texts, source)) {
@@ -108,22 +230,8 @@ static enum mlagen_status check_sources(const struct mlagen *g,
     return MLAGEN_OK;
 }
 
-static enum mlagen_status call_render(struct mlagen *g,
-                                      struct mlagen_diags *d) {
-    json_t *meta = make_meta(g), *list = NULL;
-    json_t *args[] = {g->spec, g->plans, meta};
-    enum mlagen_status status =
-        meta ? mlagen_host_call(g->host, "render", args, 3, &list, d)
-             : mlagen_no_memory(d);
-
-    if (status == MLAGEN_OK)
-        status = take_texts(g, list, d);
-    json_decref(list);
-    json_decref(meta);
-    return status;
-}
-
-enum mlagen_status mlagen_render(struct mlagen *g, struct mlagen_diags *d) {
+enum mlagen_status mlagen_render(struct mlagen *g, struct mlagen_diags *d)
+{
     enum mlagen_status status;
 
     if (g->texts.count > 0)
@@ -135,7 +243,7 @@ enum mlagen_status mlagen_render(struct mlagen *g, struct mlagen_diags *d) {
             status = mlagen_no_memory(d);
     }
     if (status == MLAGEN_OK)
-        status = call_render(g, d);
+        status = render_all(g, d);
     if (status == MLAGEN_OK)
         status = check_sources(g, d);
     if (status != MLAGEN_OK)

@@ -27,13 +27,16 @@ struct run {
 
 typedef enum mlagen_status (*verb_fn)(const struct run *r);
 
-/* --- reading verbs -------------------------------------------------------- */
+/* --- reading verbs --------------------------------------------------------
+ */
 
-static enum mlagen_status run_import(const struct run *r) {
+static enum mlagen_status run_import(const struct run *r)
+{
     return mlagen_import(r->g, r->a->operand, r->a->strict, r->out, r->d);
 }
 
-static enum mlagen_status run_check(const struct run *r) {
+static enum mlagen_status run_check(const struct run *r)
+{
     enum mlagen_status status = mlagen_load(r->g, r->a->operand, r->d);
 
     if (status == MLAGEN_OK && !r->a->quiet)
@@ -41,24 +44,29 @@ static enum mlagen_status run_check(const struct run *r) {
     return status;
 }
 
-static enum mlagen_status run_plan(const struct run *r) {
+static enum mlagen_status run_plan(const struct run *r)
+{
     enum mlagen_status status = mlagen_load(r->g, r->a->operand, r->d);
 
     return status ? status : mlagen_describe(r->g, r->a->json, r->out, r->d);
 }
 
-static enum mlagen_status run_list(const struct run *r) {
+static enum mlagen_status run_list(const struct run *r)
+{
     return mlagen_inventory(r->g, r->a->json, r->out, r->d);
 }
 
-static enum mlagen_status run_env(const struct run *r) {
+static enum mlagen_status run_env(const struct run *r)
+{
     return mlagen_env(r->g, r->a->json, r->out, r->d);
 }
 
-/* --- changes -------------------------------------------------------------- */
+/* --- changes --------------------------------------------------------------
+ */
 
 /* The sign that stands for a change in lists: + new, ~ different, - gone. */
-static char sign_of(const char *what) {
+static char sign_of(const char *what)
+{
     static const struct {
         const char *what;
         char sign;
@@ -71,14 +79,17 @@ static char sign_of(const char *what) {
     return '?';
 }
 
+/* One change a line, as diff and git mark them. */
 static void print_changes(const struct mlagen_changes *c,
-                          struct mlagen_buf *out) {
+                          struct mlagen_buf *out)
+{
     for (size_t i = 0; i < c->count; i++)
         mlagen_buf_printf(out, "%c %s\n", sign_of(c->items[i].what),
                           c->items[i].path);
 }
 
-static json_t *changes_json(const struct mlagen_changes *c) {
+static json_t *changes_json(const struct mlagen_changes *c)
+{
     json_t *list = json_array();
 
     for (size_t i = 0; i < c->count; i++)
@@ -89,18 +100,22 @@ static json_t *changes_json(const struct mlagen_changes *c) {
 }
 
 /* Prints and releases `value`, which may be NULL for lack of memory. */
-static enum mlagen_status print_json(const struct run *r, json_t *value) {
-    enum mlagen_status status =
-        value ? mlagen_json_print(value, r->out, r->d) : mlagen_no_memory(r->d);
+static enum mlagen_status print_json(const struct run *r, json_t *value)
+{
+    enum mlagen_status status = value ? mlagen_json_print(value, r->out, r->d)
+                                      : mlagen_no_memory(r->d);
 
     json_decref(value);
     return status;
 }
 
-/* --- writing verbs -------------------------------------------------------- */
+/* --- writing verbs --------------------------------------------------------
+ */
 
+/* How many changes are of this kind. */
 static size_t count_changes(const struct mlagen_report *report,
-                            const char *what) {
+                            const char *what)
+{
     size_t n = 0;
 
     for (size_t i = 0; i < report->changes.count; i++)
@@ -109,7 +124,8 @@ static size_t count_changes(const struct mlagen_report *report,
 }
 
 static enum mlagen_status summary_json(const struct run *r, const char *folder,
-                                       const struct mlagen_report *report) {
+                                       const struct mlagen_report *report)
+{
     return print_json(r, json_pack("{s:s,s:o,s:I,s:I,s:I,s:I,s:I}", "folder",
                                    folder, "changes",
                                    changes_json(&report->changes), "unchanged",
@@ -121,7 +137,8 @@ static enum mlagen_status summary_json(const struct run *r, const char *folder,
 }
 
 static void summary_text(const struct run *r, const char *folder,
-                         const struct mlagen_report *report) {
+                         const struct mlagen_report *report)
+{
     size_t removed = count_changes(report, "remove");
 
     mlagen_buf_printf(r->out, "%s: %zu written, %zu unchanged", folder,
@@ -129,15 +146,18 @@ static void summary_text(const struct run *r, const char *folder,
     if (removed > 0)
         mlagen_buf_printf(r->out, ", %zu removed", removed);
     if (r->a->verb == MLAGEN_VERB_BUILD)
-        mlagen_buf_printf(r->out, "; %zu kernels: %zu compiled, %zu up to date",
+        mlagen_buf_printf(r->out,
+                          "; %zu kernels: %zu compiled, %zu up to date",
                           report->kernels, report->compiled, report->reused);
     if (report->failed > 0)
         mlagen_buf_printf(r->out, ", %zu failed", report->failed);
     mlagen_buf_char(r->out, '\n');
 }
 
+/* What was done, or with --check what would be. */
 static enum mlagen_status summarise(const struct run *r, const char *folder,
-                                    const struct mlagen_report *report) {
+                                    const struct mlagen_report *report)
+{
     if (r->a->json)
         return summary_json(r, folder, report);
     if (r->a->check || r->a->verbose)
@@ -147,8 +167,9 @@ static enum mlagen_status summarise(const struct run *r, const char *folder,
     return MLAGEN_OK;
 }
 
-static enum mlagen_status list_outputs(const struct run *r,
-                                       const char *folder) {
+/* --list-outputs: the names as they are from here, folder included. */
+static enum mlagen_status list_outputs(const struct run *r, const char *folder)
+{
     struct mlagen_buf names = {0};
     enum mlagen_status status = mlagen_list_outputs(
         r->g, r->a->verb == MLAGEN_VERB_BUILD, &names, r->d);
@@ -167,7 +188,8 @@ static enum mlagen_status list_outputs(const struct run *r,
 /* -MD and -MF: what the manifest depends on.  The default name lies beside the
  * output folder, which holds nothing but the generation. */
 static enum mlagen_status write_depfile(const struct run *r,
-                                        const char *folder) {
+                                        const char *folder)
+{
     struct mlagen_buf target = {0}, name = {0}, text = {0};
     enum mlagen_status status;
 
@@ -190,7 +212,8 @@ static enum mlagen_status write_depfile(const struct run *r,
 
 /* -o, without its trailing slashes, or out/<model>. */
 static enum mlagen_status choose_folder(const struct run *r,
-                                        struct mlagen_buf *folder) {
+                                        struct mlagen_buf *folder)
+{
     if (r->a->out)
         mlagen_buf_str(folder, r->a->out);
     else
@@ -202,8 +225,9 @@ static enum mlagen_status choose_folder(const struct run *r,
     return MLAGEN_OK;
 }
 
-static enum mlagen_status write_folder(const struct run *r,
-                                       const char *folder) {
+/* Writes, tells, and leaves a dependency file if one is wanted. */
+static enum mlagen_status write_folder(const struct run *r, const char *folder)
+{
     unsigned flags =
         (r->a->verb == MLAGEN_VERB_BUILD ? MLAGEN_WRITE_CUBINS : 0) |
         (r->a->check ? MLAGEN_WRITE_NOTHING : 0);
@@ -222,34 +246,42 @@ static enum mlagen_status write_folder(const struct run *r,
     return status ? status : next;
 }
 
-static enum mlagen_status run_gen(const struct run *r) {
+/* gen and build: they differ in a flag of mlagen_write. */
+static enum mlagen_status run_gen(const struct run *r)
+{
     struct mlagen_buf folder = {0};
     enum mlagen_status status = mlagen_load(r->g, r->a->operand, r->d);
 
     if (status == MLAGEN_OK)
         status = choose_folder(r, &folder);
     if (status == MLAGEN_OK)
-        status = r->a->list_outputs ? list_outputs(r, mlagen_buf_text(&folder))
-                                    : write_folder(r, mlagen_buf_text(&folder));
+        status = r->a->list_outputs
+                     ? list_outputs(r, mlagen_buf_text(&folder))
+                     : write_folder(r, mlagen_buf_text(&folder));
     mlagen_buf_free(&folder);
     return status;
 }
 
-/* --- verify --------------------------------------------------------------- */
+/* --- verify ---------------------------------------------------------------
+ */
 
+/* Notes are diagnostics, and for programs part of the result. */
 static enum mlagen_status verify_json(const struct run *r, bool ok,
-                                      const struct mlagen_changes *changes) {
+                                      const struct mlagen_changes *changes)
+{
     json_t *notes = json_array();
 
     for (size_t i = 0; i < r->d->count; i++)
         if (r->d->items[i].severity == MLAGEN_NOTE)
             mlagen_json_append(&notes, json_string(r->d->items[i].message));
-    return print_json(r, json_pack("{s:s,s:b,s:o,s:o}", "folder", r->a->operand,
-                                   "ok", ok, "faults", changes_json(changes),
-                                   "notes", notes));
+    return print_json(r, json_pack("{s:s,s:b,s:o,s:o}", "folder",
+                                   r->a->operand, "ok", ok, "faults",
+                                   changes_json(changes), "notes", notes));
 }
 
-static enum mlagen_status run_verify(const struct run *r) {
+/* Faults go to standard output, one a line: they are the result. */
+static enum mlagen_status run_verify(const struct run *r)
+{
     struct mlagen_changes changes;
     enum mlagen_status status =
         mlagen_verify(r->g, r->a->operand, &changes, r->d);
@@ -268,9 +300,12 @@ static enum mlagen_status run_verify(const struct run *r) {
     return status ? status : next;
 }
 
-/* --- without a generator -------------------------------------------------- */
+/* --- without a generator --------------------------------------------------
+ */
 
-static enum mlagen_status run_help(const struct run *r) {
+/* "help VERB" is "VERB -h". */
+static enum mlagen_status run_help(const struct run *r)
+{
     struct mlagen_args about;
     char help[] = "mlagen", flag[] = "-h";
     char *argv[] = {help, (char *)r->a->operand, flag, NULL};
@@ -286,14 +321,16 @@ static enum mlagen_status run_help(const struct run *r) {
     return MLAGEN_OK;
 }
 
-static enum mlagen_status run_version(const struct run *r) {
+static enum mlagen_status run_version(const struct run *r)
+{
     mlagen_buf_printf(r->out, "mlagen %s\n", mlagen_version());
     return MLAGEN_OK;
 }
 
 /* mlagen-run-check is a program of its own, so that the generator stays free
  * of the runtime and the oracle: the one beside this program, else on PATH. */
-static enum mlagen_status run_run_check(const struct run *r) {
+static enum mlagen_status run_run_check(const struct run *r)
+{
     static const char name[] = "mlagen-run-check";
     char path[PATH_MAX + sizeof name];
     size_t count = 0;
@@ -321,7 +358,8 @@ static enum mlagen_status run_run_check(const struct run *r) {
     return MLAGEN_IO;
 }
 
-/* --- the table ------------------------------------------------------------ */
+/* --- the table ------------------------------------------------------------
+ */
 
 static const struct {
     verb_fn run;
@@ -341,7 +379,8 @@ static const struct {
 };
 
 static struct mlagen_options make_options(const struct mlagen_args *a,
-                                          mlagen_progress_fn progress) {
+                                          mlagen_progress_fn progress)
+{
     return (struct mlagen_options){
         .size = sizeof(struct mlagen_options),
         .templates = a->templates,
@@ -356,7 +395,8 @@ static struct mlagen_options make_options(const struct mlagen_args *a,
 
 enum mlagen_status mlagen_run(const struct mlagen_args *a,
                               mlagen_progress_fn progress, struct mlagen **g,
-                              struct mlagen_buf *out, struct mlagen_diags *d) {
+                              struct mlagen_buf *out, struct mlagen_diags *d)
+{
     struct mlagen_options options = make_options(a, progress);
     struct run r = {a, NULL, out, d};
     enum mlagen_status status = MLAGEN_OK;

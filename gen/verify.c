@@ -19,7 +19,8 @@ struct check {
 };
 
 /* One file that the manifest lists. */
-static void check_listed(void *user, const char *path, const char *sha256) {
+static void check_listed(void *user, const char *path, const char *sha256)
+{
     struct check *c = user;
     struct mlagen_buf data = {0};
     char hex[MLAGEN_HASH_HEX];
@@ -43,7 +44,8 @@ static void check_listed(void *user, const char *path, const char *sha256) {
 }
 
 /* One file of the folder. */
-static enum mlagen_status check_present(void *user, const char *path) {
+static enum mlagen_status check_present(void *user, const char *path)
+{
     struct check *c = user;
 
     if (strcmp(path, MLAGEN_MANIFEST) == 0 || json_object_get(c->listed, path))
@@ -53,7 +55,8 @@ static enum mlagen_status check_present(void *user, const char *path) {
 
 /* The hash of the embedded spec of this model under the recorded overrides,
  * when there is one; faults of such a trial are nobody's business. */
-static bool embedded_spec_differs(struct mlagen *g, const json_t *manifest) {
+static bool embedded_spec_differs(struct mlagen *g, const json_t *manifest)
+{
     const char *model = mlagen_json_text(manifest, "model");
     struct mlagen_diags silent = {0};
     struct mlagen_buf path = {0};
@@ -74,7 +77,8 @@ static bool embedded_spec_differs(struct mlagen *g, const json_t *manifest) {
 
 /* What another run of this program would do differently. */
 static void note_staleness(struct mlagen *g, const struct mlagen_folder *f,
-                           const char *shown, struct mlagen_diags *d) {
+                           const char *shown, struct mlagen_diags *d)
+{
     static const char self[] = "mlagen " MLAGEN_VERSION;
     const char *generator = mlagen_json_text(f->manifest, "generator");
     struct mlagen_where where = {shown, 0, 0};
@@ -95,10 +99,12 @@ static void note_staleness(struct mlagen *g, const struct mlagen_folder *f,
                     mlagen_json_text(f->manifest, "model"));
 }
 
+/* Every listed file, the manifest itself, and every file that lies there. */
 static enum mlagen_status check_folder(const struct mlagen_folder *f,
                                        const char *folder,
                                        struct mlagen_changes *changes,
-                                       struct mlagen_diags *d) {
+                                       struct mlagen_diags *d)
+{
     struct check c = {f, changes, d, json_object(), MLAGEN_OK};
 
     if (!c.listed)
@@ -116,7 +122,8 @@ static enum mlagen_status check_folder(const struct mlagen_folder *f,
 
 enum mlagen_status mlagen_verify(struct mlagen *g, const char *folder,
                                  struct mlagen_changes *changes,
-                                 struct mlagen_diags *d) {
+                                 struct mlagen_diags *d)
+{
     char shown[PATH_MAX];
     struct mlagen_folder f;
     enum mlagen_status status = mlagen_join(folder, MLAGEN_MANIFEST, shown, d);

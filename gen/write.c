@@ -10,9 +10,11 @@
 #include "context.h"
 #include "manifest.h"
 
-/* --- manifest ------------------------------------------------------------- */
+/* --- manifest -------------------------------------------------------------
+ */
 
-static int by_path(const void *a, const void *b) {
+static int by_path(const void *a, const void *b)
+{
     struct mlagen_output *const *x = a;
     struct mlagen_output *const *y = b;
 
@@ -20,8 +22,10 @@ static int by_path(const void *a, const void *b) {
 }
 
 /* files: the texts, sorted by path.  Cubins stand with their kernels. */
-static json_t *list_texts(const struct mlagen_outputs *texts) {
-    struct mlagen_output **sorted = mlagen_calloc(texts->count, sizeof *sorted);
+static json_t *list_texts(const struct mlagen_outputs *texts)
+{
+    struct mlagen_output **sorted =
+        mlagen_calloc(texts->count, sizeof *sorted);
     json_t *list = sorted ? json_array() : NULL;
 
     for (size_t i = 0; list && i < texts->count; i++)
@@ -38,12 +42,14 @@ static json_t *list_texts(const struct mlagen_outputs *texts) {
 }
 
 /* kernels: each plan, and what its compilation said if it was compiled. */
-static json_t *list_kernels(const struct mlagen *g) {
+static json_t *list_kernels(const struct mlagen *g)
+{
     json_t *list = json_array();
     size_t i;
     json_t *plan;
 
-    json_array_foreach(g->plans, i, plan) {
+    json_array_foreach(g->plans, i, plan)
+    {
         json_t *kernel = json_copy(plan);
         json_t *build =
             json_object_get(g->builds, mlagen_json_text(plan, "symbol"));
@@ -57,9 +63,11 @@ static json_t *list_kernels(const struct mlagen *g) {
     return list;
 }
 
+/* The manifest, as the last file of the generation. */
 static enum mlagen_status make_manifest(const struct mlagen *g,
                                         struct mlagen_outputs *all,
-                                        struct mlagen_diags *d) {
+                                        struct mlagen_diags *d)
+{
     const char *prefix = g->options.symbol_prefix;
     struct mlagen_buf text = {0};
     json_t *m = json_pack(
@@ -80,11 +88,14 @@ static enum mlagen_status make_manifest(const struct mlagen *g,
     return status;
 }
 
-/* --- the generation ------------------------------------------------------- */
+/* --- the generation -------------------------------------------------------
+ */
 
+/* The whole generation: texts, cubins, manifest. */
 static enum mlagen_status assemble(const struct mlagen *g,
                                    struct mlagen_outputs *all,
-                                   struct mlagen_diags *d) {
+                                   struct mlagen_diags *d)
+{
     enum mlagen_status status = mlagen_outputs_borrow(all, &g->texts, d);
 
     if (status == MLAGEN_OK)
@@ -98,7 +109,8 @@ static enum mlagen_status assemble(const struct mlagen *g,
 static enum mlagen_status settle(const struct mlagen_folder *f,
                                  const struct mlagen_outputs *all,
                                  unsigned flags, struct mlagen_report *report,
-                                 struct mlagen_diags *d) {
+                                 struct mlagen_diags *d)
+{
     size_t pending = report->changes.count, written = 0;
     enum mlagen_status status =
         mlagen_folder_compare(f, all, &report->changes, d);
@@ -115,7 +127,8 @@ static enum mlagen_status settle(const struct mlagen_folder *f,
 
 enum mlagen_status mlagen_write(struct mlagen *g, const char *folder,
                                 unsigned flags, struct mlagen_report *report,
-                                struct mlagen_diags *d) {
+                                struct mlagen_diags *d)
+{
     struct mlagen_folder f = {.lock = -1};
     struct mlagen_outputs all = {0};
     enum mlagen_status status = mlagen_render(g, d), compiled = MLAGEN_OK;
@@ -138,16 +151,19 @@ enum mlagen_status mlagen_write(struct mlagen *g, const char *folder,
     return status ? status : compiled;
 }
 
-void mlagen_report_free(struct mlagen_report *r) {
+void mlagen_report_free(struct mlagen_report *r)
+{
     mlagen_changes_free(&r->changes);
     *r = (struct mlagen_report){0};
 }
 
-/* --- lists for other tools ------------------------------------------------ */
+/* --- lists for other tools ------------------------------------------------
+ */
 
 enum mlagen_status mlagen_list_outputs(struct mlagen *g, bool cubins,
                                        struct mlagen_buf *out,
-                                       struct mlagen_diags *d) {
+                                       struct mlagen_diags *d)
+{
     enum mlagen_status status = mlagen_render(g, d);
     size_t i;
     json_t *plan;
@@ -156,7 +172,8 @@ enum mlagen_status mlagen_list_outputs(struct mlagen *g, bool cubins,
         return status;
     for (size_t k = 0; k < g->texts.count; k++)
         mlagen_buf_printf(out, "%s\n", g->texts.items[k].path);
-    json_array_foreach(g->plans, i, plan) {
+    json_array_foreach(g->plans, i, plan)
+    {
         if (cubins)
             mlagen_buf_printf(out, "cubin/%s.cubin\n",
                               mlagen_json_text(plan, "symbol"));
@@ -166,7 +183,8 @@ enum mlagen_status mlagen_list_outputs(struct mlagen *g, bool cubins,
 }
 
 /* Appends a file name as make reads it: blanks and # escaped, $ doubled. */
-static void add_make_name(struct mlagen_buf *out, const char *name) {
+static void add_make_name(struct mlagen_buf *out, const char *name)
+{
     for (; *name; name++) {
         if (*name == '$')
             mlagen_buf_char(out, '$');
@@ -178,7 +196,8 @@ static void add_make_name(struct mlagen_buf *out, const char *name) {
 
 enum mlagen_status mlagen_depfile(struct mlagen *g, const char *target,
                                   struct mlagen_buf *out,
-                                  struct mlagen_diags *d) {
+                                  struct mlagen_diags *d)
+{
     size_t count = mlagen_tree_count(g->tree);
 
     add_make_name(out, target);

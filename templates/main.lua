@@ -9,7 +9,7 @@
 --   kernels(spec, archs)     every plan, in a fixed order
 --   describe(plans)          the plans as a table for people
 --   files(spec, plans, meta) which text to render from which template
---   render(spec, plans, meta) those texts, in the same order
+--   render(spec, plans, meta, first, step)  every step-th of those texts
 --   inventory()              what `mlagen list` shows beside specs and archs
 --
 -- All of them are pure: same tables in, same tables out.
@@ -44,12 +44,16 @@ local function kernels(spec, archs)
     return plans
 end
 
--- One text per entry of files().  Rendering here, rather than file by file from
--- outside, keeps the plans from crossing the border once per file.
-local function render(spec, plans, meta)
+-- The texts of files first, first + step, first + 2 * step, ... of files().
+-- Rendering here, rather than file by file from outside, keeps the plans from
+-- crossing the border once per file; the step lets several hosts share the
+-- work.
+local function render(spec, plans, meta, first, step)
+    local list = list_files(spec, plans, meta)
     local texts = {}
-    for i, file in ipairs(list_files(spec, plans, meta)) do
-        texts[i] = { path = file.path, text = include(file.template, file.params) .. "\n" }
+    for i = first, #list, step do
+        local file = list[i]
+        texts[#texts + 1] = { path = file.path, text = include(file.template, file.params) .. "\n" }
     end
     return texts
 end

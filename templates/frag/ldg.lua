@@ -5,12 +5,12 @@
 -- it names, each once, in one fixed order.  16-byte activations are memory.tpl's
 -- (load16, store16); here is what a kernel of stationary weights needs besides:
 --
---   onceN   N bytes of weights that are read a single time: the read-only path,
---           kept out of L1, which is left to the token rows.  Volatile, so that the
---           order in the source is the order of issue.
+--   onceN   N bytes of weights that are read a single time, kept out of L1, which is
+--           left to the token rows.  Not the read-only path (.nc): ptxas 13.0 moves
+--           griddepcontrol.wait in front of .nc loads, and these must be under way
+--           before it.
 --   walkN   the same, and then the pointer goes on by one row
---   loadN   N bytes of an activation row (N < 16).  Not the read-only path: with
---           programmatic dependent launch their producer may run when we start.
+--   loadN   N bytes of an activation row (N < 16)
 --   storeN  N bytes of a result (N < 16)
 --
 -- An address must be a multiple of N.
@@ -118,8 +118,8 @@ end
 
 local function text_of(kind, width)
     if kind == "once" then
-        return load_text("once", width, "ld.global.nc.L1::no_allocate",
-            string.format("%d bytes of weights, needed once and written by nobody.", width))
+        return load_text("once", width, "ld.global.L1::no_allocate",
+            string.format("Reads %d bytes of weights, which are needed once.", width))
     elseif kind == "walk" then
         return walk_text(width)
     elseif kind == "load" then

@@ -29,13 +29,13 @@ static __device__ __forceinline__ void mma(float4 &c, mla_u32 a0, mla_u32 a1, ml
 ]]
 
 local PAIR_ROWS = [[
-// An A fragment from four words, words k of which hold A[g][k] and A[g + 8][k]:
-// neighbours in k come together in one register.
+// An A fragment from four words, word k of which holds A[g][k] in its lower and A[g + 8][k]
+// in its upper half: neighbours in k come together.  low and high select those halves.
 static __device__ __forceinline__ mla_v4 pair_rows(mla_u32 k0, mla_u32 k1, mla_u32 k2,
-                                                   mla_u32 k3)
+                                                   mla_u32 k3, mla_u32 low, mla_u32 high)
 {
-    const mla_v4 a = {__byte_perm(k0, k1, 0x5410), __byte_perm(k0, k1, 0x7632),
-                      __byte_perm(k2, k3, 0x5410), __byte_perm(k2, k3, 0x7632)};
+    const mla_v4 a = {__byte_perm(k0, k1, low), __byte_perm(k0, k1, high),
+                      __byte_perm(k2, k3, low), __byte_perm(k2, k3, high)};
     return a;
 }
 ]]

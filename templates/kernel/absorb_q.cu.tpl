@@ -43,12 +43,15 @@ ${args.kernel_struct(plan.args)}
 ${emit.signature(plan)}
 {
     ${include("frag/stationary_lanes.tpl", {tile = tile})}
+@ if plan.launch.pdl then
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+@ end
 
     ${include("frag/stationary_weights.tpl", {tile = tile, weights = "kv_b", first_row = 0})}
 @ if plan.launch.pdl then
 
     // W is older than the kernel before this one; all that follows may be its result.
-    ${include("frag/pdl.tpl", {pdl = true})}
+    asm volatile("griddepcontrol.wait;" ::: "memory");
 @ end
 
     // Token rows of the first step.
@@ -59,7 +62,7 @@ ${emit.signature(plan)}
 @ end
 
     // Fragments of W: neighbours in k side by side.
-    ${include("frag/stationary_pair.tpl", {tile = tile})}
+    ${include("frag/stationary_pair.tpl", {tile = tile, late = dims.rope > 0 and "late" or ""})}
 
     ${include("frag/stationary_loop.tpl", {tile = tile, x = "q_nope", y = "q"})}
 }

@@ -38,12 +38,15 @@ ${args.kernel_struct(plan.args)}
 ${emit.signature(plan)}
 {
     ${include("frag/stationary_lanes.tpl", {tile = tile})}
+@ if plan.launch.pdl then
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+@ end
 
     ${include("frag/stationary_weights.tpl", {tile = tile, weights = tile.weights, first_row = tile.first_row})}
 @ if plan.launch.pdl then
 
     // W is older than the kernel before this one; all that follows may be its result.
-    ${include("frag/pdl.tpl", {pdl = true})}
+    asm volatile("griddepcontrol.wait;" ::: "memory");
 @ end
 
     // Token rows of the first step.
@@ -51,7 +54,7 @@ ${emit.signature(plan)}
 @ if tile.layout == "kn" then
 
     // Fragments of W: neighbours in k side by side.
-    ${include("frag/stationary_pair.tpl", {tile = tile})}
+    ${include("frag/stationary_pair.tpl", {tile = tile, late = ""})}
 @ end
 
     ${include("frag/stationary_loop.tpl", {tile = tile, x = "o", y = "out"})}

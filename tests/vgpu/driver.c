@@ -30,7 +30,7 @@ void vg_drv_unlock(struct vg_guard *g)
         pthread_mutex_unlock(&lock);
 }
 
-/* --- errors ----------------------------------------------------------------- */
+/* --- errors -------------------------------------------------------------- */
 
 CUresult vg_drv_error(CUresult error, const char *fmt, ...)
 {
@@ -88,7 +88,7 @@ CUresult cuGetErrorString(CUresult error, const char **text)
     return i < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-/* --- counters: the book is counters.c's ------------------------------------- */
+/* --- counters: the book is counters.c's ---------------------------------- */
 
 char *vgpu_counters_json(void)
 {
@@ -100,7 +100,7 @@ void vgpu_counters_reset(void)
     vg_counters_reset();
 }
 
-/* --- environment ------------------------------------------------------------ */
+/* --- environment --------------------------------------------------------- */
 
 /* Reads an unsigned number up to max; keeps *v when the variable is unset. */
 static CUresult read_number(const char *variable, uint64_t max, uint64_t *v)
@@ -191,7 +191,7 @@ CUresult cuDriverGetVersion(int *version)
     return CUDA_SUCCESS;
 }
 
-/* --- handles ---------------------------------------------------------------- */
+/* --- handles ------------------------------------------------------------- */
 
 /* Handles are HANDLE_BASE + 64 * index; an index is never used twice. */
 #define HANDLE_BASE UINT64_C(0x760000000000)
@@ -264,7 +264,7 @@ void vg_drv_destroy_owned(struct vg_context *owner)
     vg_drv_memory_release(owner);
 }
 
-/* --- from names to entry points ---------------------------------------------- */
+/* --- from names to entry points ------------------------------------------ */
 
 static const struct {
     const char *name;

@@ -153,7 +153,7 @@ struct vg_driver {
 };
 extern struct vg_driver vg_driver;
 
-/* --- entry points ---------------------------------------------------------- */
+/* --- entry points -------------------------------------------------------- */
 
 /* Every entry point begins with VG_ENTRY, which takes the lock until its
  * return.  Host functions run by a stream may not call the driver again. */
@@ -183,7 +183,7 @@ CUresult vg_drv_error(CUresult error, const char *fmt, ...)
 CUresult vg_drv_current(struct vg_context **ctx);
 CUresult vg_drv_check_device(CUdevice device);
 
-/* --- handles --------------------------------------------------------------- */
+/* --- handles ------------------------------------------------------------- */
 
 /* A new handle for object, or NULL when out of memory. */
 void *vg_drv_handle(enum vg_handle_kind kind, void *object,
@@ -194,7 +194,7 @@ void vg_drv_forget(const void *handle);
 /* Destroys what the context owns. */
 void vg_drv_destroy_owned(struct vg_context *owner);
 
-/* --- shared between the files ------------------------------------------------ */
+/* --- shared between the files -------------------------------------------- */
 
 const struct vg_profile *vg_drv_profile(const char *id);
 /* "a100, a10, ..." */

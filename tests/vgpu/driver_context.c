@@ -56,7 +56,7 @@ static void destroy(struct vg_context *c)
     free(c);
 }
 
-/* --- the primary context ------------------------------------------------------ */
+/* --- the primary context ------------------------------------------------- */
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 {
@@ -132,7 +132,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags,
     return CUDA_SUCCESS;
 }
 
-/* --- other contexts ------------------------------------------------------------ */
+/* --- other contexts ------------------------------------------------------ */
 
 CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice device)
 {
@@ -182,7 +182,7 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
     return CUDA_SUCCESS;
 }
 
-/* --- the thread's stack ----------------------------------------------------------- */
+/* --- the thread's stack -------------------------------------------------- */
 
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
@@ -236,7 +236,7 @@ CUresult cuCtxGetCurrent(CUcontext *ctx)
     return CUDA_SUCCESS;
 }
 
-/* --- what a context says ------------------------------------------------------------ */
+/* --- what a context says ------------------------------------------------- */
 
 CUresult cuCtxGetDevice(CUdevice *device)
 {

@@ -60,7 +60,7 @@ int vg_drv_occupancy(const struct vg_function *f, int threads,
     return (int)(by_shared < n ? by_shared : n);
 }
 
-/* --- attributes ------------------------------------------------------------------- */
+/* --- attributes ---------------------------------------------------------- */
 
 static bool needs_cluster(const struct vg_function *f)
 {
@@ -204,7 +204,7 @@ CUresult cuFuncGetParamInfo(CUfunction fn, size_t i, size_t *offset,
     return CUDA_SUCCESS;
 }
 
-/* --- occupancy -------------------------------------------------------------------- */
+/* --- occupancy ----------------------------------------------------------- */
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int *blocks, CUfunction fn, int block_size, size_t dynamic, unsigned flags)

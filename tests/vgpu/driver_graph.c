@@ -34,7 +34,7 @@ static struct vg_capture *captures;     /* all that are running */
 static uint64_t last_id;
 static _Thread_local int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-/* --- what may not happen during a capture ------------------------------------------ */
+/* --- what may not happen during a capture -------------------------------- */
 
 /* The thread's own mode relaxes the rule for its calls: GLOBAL heeds every
  * global capture, THREAD_LOCAL only the thread's own, RELAXED none. */
@@ -80,7 +80,7 @@ CUresult vg_drv_capture_break(struct vg_stream *s, CUresult error)
     return error;
 }
 
-/* --- recording -------------------------------------------------------------------- */
+/* --- recording ----------------------------------------------------------- */
 
 CUresult vg_drv_capture_append(struct vg_stream *s, struct vg_work *work)
 {
@@ -167,7 +167,7 @@ CUresult vg_drv_capture_wait(struct vg_stream *s, struct vg_event *e)
     return CUDA_SUCCESS;
 }
 
-/* --- begin and end ----------------------------------------------------------------- */
+/* --- begin and end ------------------------------------------------------- */
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
 {
@@ -323,7 +323,7 @@ void vg_drv_stream_destroy(struct vg_stream *s)
     free(s);
 }
 
-/* --- graphs ------------------------------------------------------------------------- */
+/* --- graphs -------------------------------------------------------------- */
 
 void vg_drv_graph_destroy(struct vg_graph *g)
 {

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* --- validation ----------------------------------------------------------------- */
+/* --- validation ---------------------------------------------------------- */
 
 static CUresult refuse(const struct vg_function *f, CUresult error,
                        const char *what, unsigned long long got,
@@ -73,7 +73,7 @@ static CUresult check_cluster(const struct vg_function *f, struct vg_work *w)
                           cluster[i], ".reqnctapercluster demands",
                           f->ptx->cluster[i]);
         if (w->launch.grid[i] % cluster[i])
-            return refuse(f, CUDA_ERROR_INVALID_VALUE, "grid size",
+            return refuse(f, CUDA_ERROR_INVALID_CLUSTER_SIZE, "grid size",
                           w->launch.grid[i], "must be a multiple of",
                           cluster[i]);
     }
@@ -108,7 +108,7 @@ static CUresult validate(const struct vg_function *f, struct vg_work *w)
     return r ? r : check_residency(f, w);
 }
 
-/* --- parameters ------------------------------------------------------------------ */
+/* --- parameters ---------------------------------------------------------- */
 
 size_t vg_drv_params_bytes(const struct vg_work *w)
 {
@@ -163,7 +163,7 @@ static CUresult gather_params(const struct vg_function *f, void **params,
     return CUDA_SUCCESS;
 }
 
-/* --- running --------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------- */
 
 /* 256 bytes of zeros, in which the blocks of a cooperative grid meet. */
 static CUresult grid_barrier(struct vg_context *ctx)
@@ -209,7 +209,7 @@ CUresult vg_drv_run_launch(struct vg_context *ctx, const struct vg_work *w)
     return r;
 }
 
-/* --- entry points ------------------------------------------------------------------ */
+/* --- entry points -------------------------------------------------------- */
 
 static CUresult launch(struct vg_work *w, CUstream handle, void **params,
                        void **extra)

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* --- ownership --------------------------------------------------------------- */
+/* --- ownership ----------------------------------------------------------- */
 
 static struct allocation {
     CUdeviceptr at;
@@ -73,7 +73,7 @@ CUresult vg_drv_alloc(struct vg_context *ctx, uint64_t bytes, unsigned flags,
     return CUDA_SUCCESS;
 }
 
-/* --- allocation --------------------------------------------------------------- */
+/* --- allocation ---------------------------------------------------------- */
 
 static CUresult alloc(CUdeviceptr *at, size_t bytes, unsigned flags)
 {
@@ -183,7 +183,7 @@ CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
     return CUDA_SUCCESS;
 }
 
-/* --- pinned host memory: page-aligned memory of this process ------------------- */
+/* --- pinned host memory: page-aligned memory of this process ------------- */
 
 CUresult cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
 {
@@ -236,7 +236,7 @@ CUresult cuMemHostUnregister(void *at)
     return at ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* --- copies and fills ------------------------------------------------------------ */
+/* --- copies and fills ---------------------------------------------------- */
 
 /* Turns a refused transfer into an error that says where it reached. */
 static CUresult refused(enum vg_mem_status s, uint64_t at, uint64_t n,

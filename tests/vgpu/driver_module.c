@@ -13,7 +13,7 @@
 
 enum { STATIC_LIMIT = 48 * 1024 };
 
-/* --- which PTX runs here -------------------------------------------------------- */
+/* --- which PTX runs here ------------------------------------------------- */
 
 /* PTX for sm_XY runs on every later device; sm_XYa on exactly that one;
  * sm_XYf on later ones of its family, which is the major number (PTX ISA
@@ -46,7 +46,7 @@ static CUresult check_target(const struct ptx_module *m)
     return CUDA_SUCCESS;
 }
 
-/* --- variables -------------------------------------------------------------------- */
+/* --- variables ----------------------------------------------------------- */
 
 static uint64_t where(void *module, const struct ptx_symbol *sym)
 {
@@ -105,7 +105,7 @@ static CUresult place_variables(struct vg_module *m)
     return r;
 }
 
-/* --- kernels ---------------------------------------------------------------------- */
+/* --- kernels ------------------------------------------------------------- */
 
 static CUresult lower(struct vg_module *m, const struct ptx_func *ptx)
 {
@@ -157,7 +157,7 @@ void vg_drv_module_destroy(struct vg_module *m)
     free(m);
 }
 
-/* --- loading ---------------------------------------------------------------------- */
+/* --- loading ------------------------------------------------------------- */
 
 static CUresult refuse_binary(const unsigned char *image)
 {
@@ -326,7 +326,7 @@ CUresult cuModuleGetLoadingMode(int *mode)
     return CUDA_SUCCESS;
 }
 
-/* --- what is in a module ------------------------------------------------------------ */
+/* --- what is in a module ------------------------------------------------- */
 
 /* The module behind a handle, in a healthy context. */
 static CUresult find_module(CUmodule handle, struct vg_module **m)

@@ -64,7 +64,7 @@ CUresult vg_drv_check_device(CUdevice device)
     return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* --- device queries --------------------------------------------------------- */
+/* --- device queries ------------------------------------------------------ */
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {

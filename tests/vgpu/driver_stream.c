@@ -18,7 +18,7 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* --- work --------------------------------------------------------------------- */
+/* --- work ---------------------------------------------------------------- */
 
 static CUresult run_call(const struct vg_work *w)
 {
@@ -65,7 +65,7 @@ CUresult vg_drv_submit(struct vg_context *ctx, struct vg_stream *stream,
     return r;
 }
 
-/* --- streams ------------------------------------------------------------------- */
+/* --- streams ------------------------------------------------------------- */
 
 CUresult vg_drv_stream(CUstream handle, struct vg_context **ctx,
                        struct vg_stream **stream)
@@ -232,7 +232,7 @@ CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback *fn, void *user,
 }
 VG_ALIAS(cuStreamAddCallback_ptsz, cuStreamAddCallback);
 
-/* --- events -------------------------------------------------------------------- */
+/* --- events -------------------------------------------------------------- */
 
 /* The event behind a handle, in a healthy context. */
 static CUresult find_event(CUevent handle, struct vg_event **e)

@@ -389,13 +389,3 @@ void vg_mem_clear_touched(struct vg_mem *m)
     }
     pthread_rwlock_unlock(&m->lock);
 }
-
-void vg_mem_each(struct vg_mem *m, void (*fn)(struct vg_alloc *, void *),
-                 void *arg)
-{
-    pthread_rwlock_rdlock(&m->lock);
-    for (size_t i = 0; i < m->count; i++)
-        if (m->table[i]->live)
-            fn(m->table[i], arg);
-    pthread_rwlock_unlock(&m->lock);
-}

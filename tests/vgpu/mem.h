@@ -100,10 +100,6 @@ void vg_mem_describe(struct vg_mem *m, uint64_t addr, uint64_t n, char *out,
 /* Forgets which sectors were touched: called at the start of a launch. */
 void vg_mem_clear_touched(struct vg_mem *m);
 
-/* Calls fn for every live allocation, in address order. */
-void vg_mem_each(struct vg_mem *m, void (*fn)(struct vg_alloc *, void *),
-                 void *arg);
-
 /* Does [addr, addr + n) lie in a?  Overflow-safe, n >= 1. */
 static inline bool vg_alloc_holds(const struct vg_alloc *a, uint64_t addr,
                                   uint64_t n)

@@ -244,6 +244,8 @@ static struct vg_bar_clock *clock_of(struct vg_cta *c,
 
     if (!k->clock)
         k->clock = malloc(bytes);
+    if (!k->clock)
+        vg_race_fail(mc->race);
     if (k->clock && (!k->used || k->generation != generation))
         memset(k->clock, 0, bytes);
     k->used = true;

@@ -265,16 +265,17 @@ INLINE void find_fields(const struct vg_mma_operands *o, unsigned k,
 {
     int32_t least_a = (int32_t)bits_of(o->least_a);
     int32_t least_b = (int32_t)bits_of(o->least_b);
+    const float *a = (const float *)o->a, *b = (const float *)o->b;
 
     f->beyond = (vint){0};
     for (unsigned i = 0; i < k * CHUNKS; i++) {
-        f->a[i] = vfields(load(o->a[0] + i * LANES), least_a);
+        f->a[i] = vfields(load(a + i * LANES), least_a);
         f->beyond |= is_beyond(f->a[i]);
     }
     for (unsigned i = 0; i < k * COLS; i += LANES) {
-        vint e = vfields(load(o->b[0] + i), least_b);
+        vint e = vfields(load(b + i), least_b);
 
-        memcpy(f->b[0] + i, &e, sizeof e);
+        memcpy((int32_t *)f->b + i, &e, sizeof e);
         f->beyond |= is_beyond(e);
     }
 }

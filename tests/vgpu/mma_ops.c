@@ -91,11 +91,12 @@ bool vg_decode_mma(struct vg_dec *d)
     unsigned flags = 0, bits;
     enum vg_type literal;
     int index, op;
+    bool f8f6f4;
 
     vg_mod(d, "aligned");
     if (!vg_mod(d, "row") || !vg_mod(d, "col"))
         return vg_error(d, "only .row.col");
-    vg_mod(d, "kind::f8f6f4");
+    f8f6f4 = vg_mod(d, "kind::f8f6f4");
     flags |= vg_mod(d, "satfinite") ? VG_MMA_SATFINITE : 0;
     op = vg_mod_of(d, "xor|and");
     flags |= op == 1 ? VG_MMA_AND : 0;
@@ -106,6 +107,8 @@ bool vg_decode_mma(struct vg_dec *d)
     kind = vg_mma_kind((unsigned)index);
     if ((kind->a == VG_ELEM_B1) != (op >= 0))
         return vg_error(d, "b1, and only b1, needs .xor.popc or .and.popc");
+    if (f8f6f4 && kind->a != VG_ELEM_E4M3 && kind->a != VG_ELEM_E5M2)
+        return vg_error(d, ".kind::f8f6f4 is for e4m3 and e5m2 here");
     bits = kind->c == VG_ELEM_F64 ? 64 : 32;
     literal = kind->c == VG_ELEM_F64   ? VG_F64
               : kind->c == VG_ELEM_F32 ? VG_F32

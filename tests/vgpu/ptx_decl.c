@@ -13,6 +13,8 @@ enum {
     MAX_NESTING = 8               /* of { } in an initialiser */
 };
 
+/* Fundamental types (PTX ISA 5.2.1): bytes in memory (.pred has none), bits
+ * of a register, and whether an initialiser is read as a float. */
 static const struct {
     const char *name;
     unsigned char bytes, bits;
@@ -56,8 +58,9 @@ bool ptx__at_space(const struct ptx_parser *p, enum ptx_space *space)
     return false;
 }
 
-/* --- registers ------------------------------------------------------------ */
+/* --- registers ----------------------------------------------------------- */
 
+/* Declares one register of the function in the current scope. */
 static void add_register(struct ptx_parser *p, const char *s, size_t n,
                          unsigned bits)
 {
@@ -114,7 +117,7 @@ void ptx__declare_registers(struct ptx_parser *p)
     ptx__expect(p, ';');
 }
 
-/* --- initialisers --------------------------------------------------------- */
+/* --- initialisers -------------------------------------------------------- */
 
 /* Where the next element of an initialiser goes. */
 struct cursor {
@@ -148,6 +151,7 @@ static uint64_t convert(struct ptx_parser *p, int type, bool minus)
     return type_table[type].bytes == 8 ? bits : single;
 }
 
+/* An address as the next element: name, name+4 or generic(name). */
 static void add_reloc(struct ptx_parser *p, struct cursor *c)
 {
     struct ptx_reloc r = {.offset = c->at, .width = type_table[c->type].bytes};
@@ -173,6 +177,7 @@ static void add_reloc(struct ptx_parser *p, struct cursor *c)
     *PTX_PUSH(p, c->sym->reloc, c->sym->nrelocs) = r;
 }
 
+/* One value of an initialiser, at the cursor. */
 static void init_element(struct ptx_parser *p, struct cursor *c)
 {
     unsigned width = type_table[c->type].bytes;
@@ -219,7 +224,7 @@ static void init_list(struct ptx_parser *p, struct cursor *c,
     ptx__expect(p, '}');
 }
 
-/* --- variables ------------------------------------------------------------ */
+/* --- variables ----------------------------------------------------------- */
 
 /* What stands before the name: alignment, vector length, type. */
 struct shape {
@@ -240,6 +245,7 @@ void ptx__skip_attribute(struct ptx_parser *p)
     }
 }
 
+/* .align N */
 static unsigned read_align(struct ptx_parser *p)
 {
     ptx__next(p);
@@ -262,6 +268,7 @@ static void skip_ptr(struct ptx_parser *p)
         read_align(p);
 }
 
+/* The words between state space and name, in any order. */
 static struct shape read_shape(struct ptx_parser *p)
 {
     struct shape s = {.vector = 1, .type = -1};
@@ -321,6 +328,7 @@ static bool read_dimensions(struct ptx_parser *p, uint64_t element,
     return open;
 }
 
+/* What follows `=`: one value, or a list. */
 static void read_initialiser(struct ptx_parser *p, struct ptx_symbol *sym,
                              int type, const uint64_t *row)
 {
@@ -336,6 +344,7 @@ static void read_initialiser(struct ptx_parser *p, struct ptx_symbol *sym,
         init_element(p, &c);
 }
 
+/* Also the guard against segments that no memory could hold. */
 void ptx__place(struct ptx_parser *p, struct ptx_symbol *sym, uint64_t *end)
 {
     uint64_t at = (*end + sym->align - 1) & ~(uint64_t)(sym->align - 1);
@@ -366,6 +375,7 @@ static void assign_place(struct ptx_parser *p, struct ptx_symbol *sym)
     }
 }
 
+/* NAME{[n]...}{= values}: a variable without a place yet. */
 static struct ptx_symbol *declare_one(struct ptx_parser *p,
                                       enum ptx_space space,
                                       const struct shape *s, bool is_extern)
@@ -388,6 +398,8 @@ static struct ptx_symbol *declare_one(struct ptx_parser *p,
     return sym;
 }
 
+/* SPACE shape NAME...{, NAME...};  Constants and globals of a function body
+ * belong to the module like all others. */
 void ptx__declare_variables(struct ptx_parser *p, bool is_extern)
 {
     enum ptx_space space = PTX_GENERIC;

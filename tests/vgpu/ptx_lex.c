@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a character can be: the start of a name (`%`, `$` and `_` included),
+ * a further character of one, a decimal or hexadecimal digit, a blank.  Line
+ * ends are none of these: they are counted. */
 enum { C_START = 1, C_PART = 2, C_DIGIT = 4, C_HEX = 8, C_BLANK = 16 };
 
 #define LETTER (C_START | C_PART)
@@ -33,6 +36,8 @@ static bool is(char c, unsigned cls)
     return char_class[(unsigned char)c] & cls;
 }
 
+/* The one way out of a bad text: the message goes to the caller's buffer, cut
+ * where it ends, and control to ptx_parse. */
 void ptx__fail(struct ptx_parser *p, int line, const char *fmt, ...)
 {
     int n = snprintf(p->err, p->errsize, "ptx:%d: ", line);
@@ -56,6 +61,7 @@ void ptx__expected(struct ptx_parser *p, const char *what)
 
 /* --- blanks and comments ------------------------------------------------- */
 
+/* Steps over a comment; its lines count.  Comments do not nest. */
 static void skip_block_comment(struct ptx_parser *p)
 {
     int first = p->line;
@@ -67,6 +73,7 @@ static void skip_block_comment(struct ptx_parser *p)
     p->at += 2;
 }
 
+/* Steps over everything that separates tokens. */
 static void skip_blanks(struct ptx_parser *p)
 {
     for (;;) {
@@ -99,6 +106,7 @@ static const char *run_end(const char *s)
     }
 }
 
+/* name{.part}: the parts may begin with a digit (.4d, .L2::128B). */
 static void lex_word(struct ptx_parser *p)
 {
     const char *s = run_end(p->at);
@@ -114,6 +122,7 @@ static void lex_directive(struct ptx_parser *p)
     p->at = run_end(p->at + 1);
 }
 
+/* "...": kept as written; a backslash protects the character behind it. */
 static void lex_string(struct ptx_parser *p)
 {
     const char *s = p->at + 1;
@@ -129,6 +138,7 @@ static void lex_string(struct ptx_parser *p)
 
 /* --- numbers (PTX ISA 4.5) ----------------------------------------------- */
 
+/* Reports the whole run of characters that was meant as a number. */
 static _Noreturn void bad_number(struct ptx_parser *p, const char *expected)
 {
     p->tok.kind = PTX_T_INT;
@@ -154,6 +164,7 @@ static void lex_bit_pattern(struct ptx_parser *p, int digits)
     p->at = s;
 }
 
+/* 1.5, 0., 2e-3: always a double; who uses it as .f32 rounds it. */
 static void lex_decimal_float(struct ptx_parser *p)
 {
     char *end;
@@ -165,6 +176,7 @@ static void lex_decimal_float(struct ptx_parser *p)
     p->at = end;
 }
 
+/* Digits of the base from s on, with an optional U behind them. */
 static void lex_integer(struct ptx_parser *p, const char *s, unsigned base)
 {
     const char *first = s;
@@ -186,6 +198,8 @@ static void lex_integer(struct ptx_parser *p, const char *s, unsigned base)
     p->at = s;
 }
 
+/* Which kind of number it is shows in the second character: 0f 0d 0x 0b, an
+ * octal digit, or a dot or exponent behind decimal digits. */
 static void lex_number(struct ptx_parser *p)
 {
     const char *s = p->at;
@@ -208,8 +222,10 @@ static void lex_number(struct ptx_parser *p)
     }
 }
 
-/* --- the face of the lexer ------------------------------------------------ */
+/* --- the face of the lexer ----------------------------------------------- */
 
+/* Any other printable character stands for itself.  The 0 at the end of the
+ * text is the end; a 0 or any other control character before it an error. */
 static void lex_punct(struct ptx_parser *p)
 {
     unsigned char c = (unsigned char)*p->at;
@@ -223,6 +239,8 @@ static void lex_punct(struct ptx_parser *p)
     p->at++;
 }
 
+/* Reads the next token into p->tok.  The line of the token consumed is kept
+ * for messages and instructions. */
 void ptx__next(struct ptx_parser *p)
 {
     p->prev_line = p->tok.line;

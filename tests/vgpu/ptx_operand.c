@@ -26,6 +26,8 @@ static void note_shared_use(struct ptx_parser *p, const struct ptx_binding *b)
     }
 }
 
+/* A word is, in this order: something declared, a special register, the
+ * sink, the constant WARP_SZ, or a label that may still come. */
 static void word_operand(struct ptx_parser *p, struct ptx_operand *op)
 {
     struct ptx_name *name = ptx__name(p, "an operand");

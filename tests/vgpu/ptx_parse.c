@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- directives that carry no meaning or a number ------------------------- */
+/* --- directives that carry no meaning or a number ------------------------ */
 
 /* .pragma "..."{, "..."};  .alias a, b;  .callprototype ...; */
 static void skip_to_semicolon(struct ptx_parser *p)
@@ -99,8 +99,9 @@ static bool common_directive(struct ptx_parser *p)
     return true;
 }
 
-/* --- instructions --------------------------------------------------------- */
+/* --- instructions -------------------------------------------------------- */
 
+/* The part of @%p or @!%p behind the @. */
 static void read_guard(struct ptx_parser *p, struct ptx_inst *inst)
 {
     inst->guard_negated = ptx__accept(p, '!');
@@ -205,6 +206,7 @@ static void word_statement(struct ptx_parser *p)
         ptx__declare_label(p, name);
 }
 
+/* One statement of a body, braces excepted. */
 static void statement(struct ptx_parser *p)
 {
     enum ptx_space space;
@@ -242,7 +244,7 @@ static void read_body(struct ptx_parser *p)
     }
 }
 
-/* --- functions ------------------------------------------------------------ */
+/* --- functions ----------------------------------------------------------- */
 
 /* (.param ... name, ...) laid out in the parameter segment of fn. */
 static struct ptx_symbol **read_params(struct ptx_parser *p,
@@ -329,6 +331,8 @@ static void finish_function(struct ptx_parser *p, struct ptx_func *fn)
     fn->dynamic_offset = (fn->shared_bytes + align - 1) & ~(align - 1);
 }
 
+/* Reads the body.  The function gets its index before, so that it can call
+ * itself. */
 static void define_function(struct ptx_parser *p, struct ptx_func *fn,
                             struct ptx_name *name)
 {
@@ -374,7 +378,7 @@ static void read_function(struct ptx_parser *p, bool is_extern)
     ptx__close_scope(p);
 }
 
-/* --- the module ------------------------------------------------------------ */
+/* --- the module ---------------------------------------------------------- */
 
 /* Gives each use of a function its index. */
 static void resolve_functions(struct ptx_parser *p)
@@ -420,6 +424,7 @@ static void read_target(struct ptx_parser *p)
         ptx__name(p, "a target option");
 }
 
+/* .address_size 64: the only size since sm_20 that this reads. */
 static void read_address_size(struct ptx_parser *p)
 {
     ptx__next(p);
@@ -448,6 +453,7 @@ static void module_statement(struct ptx_parser *p)
         ptx__expected(p, "a function, a variable or a module directive");
 }
 
+/* The whole text: .version and .target first, then anything in any order. */
 static void read_module(struct ptx_parser *p, const char *text, size_t n)
 {
     while (n > 0 && text[n - 1] == 0)

@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- arena ---------------------------------------------------------------- */
+/* --- arena --------------------------------------------------------------- */
 
+/* A block of the arena: bytes [0, used) are given away, the rest is zero. */
 struct ptx_chunk {
     struct ptx_chunk *next;
     size_t used, size;
@@ -30,6 +31,7 @@ struct owned_module {
 
 enum { CHUNK = 256 * 1024 };
 
+/* A chunk with room for n bytes; a large n gets one of its own. */
 static struct ptx_chunk *new_chunk(struct ptx_parser *p, size_t n)
 {
     size_t size = n > CHUNK / 4 ? n : CHUNK;
@@ -82,6 +84,7 @@ char *ptx__strdup(struct ptx_parser *p, const char *s, size_t n)
     return copy;
 }
 
+/* The module lies in the arena that it owns. */
 struct ptx_module *ptx__new_module(struct ptx_parser *p)
 {
     struct owned_module *o = ptx__alloc(p, sizeof *o);
@@ -102,8 +105,9 @@ void ptx__free_chunks(struct ptx_chunk *chunks)
     }
 }
 
-/* --- names ---------------------------------------------------------------- */
+/* --- names --------------------------------------------------------------- */
 
+/* FNV-1a. */
 static uint32_t hash_of(const char *s, size_t n)
 {
     uint32_t h = 2166136261u;
@@ -112,6 +116,7 @@ static uint32_t hash_of(const char *s, size_t n)
     return h;
 }
 
+/* Doubles the table; the old one stays behind in the arena. */
 static void rehash(struct ptx_parser *p)
 {
     size_t n = p->nbuckets ? 2 * p->nbuckets : 1024;
@@ -127,6 +132,7 @@ static void rehash(struct ptx_parser *p)
     p->nbuckets = n;
 }
 
+/* The one struct ptx_name of that word, made on first sight. */
 struct ptx_name *ptx__intern(struct ptx_parser *p, const char *s, size_t n)
 {
     if (p->nnames >= p->nbuckets)
@@ -196,8 +202,9 @@ bool ptx__is_special(const struct ptx_name *name)
     return false;
 }
 
-/* --- scopes --------------------------------------------------------------- */
+/* --- scopes -------------------------------------------------------------- */
 
+/* Names declared from here on end with the matching ptx__close_scope. */
 void ptx__open_scope(struct ptx_parser *p)
 {
     struct ptx_scope *s = ptx__alloc(p, sizeof *s);
@@ -205,6 +212,7 @@ void ptx__open_scope(struct ptx_parser *p)
     p->scope = s;
 }
 
+/* The new meaning shadows outer ones until the scope closes. */
 struct ptx_binding *ptx__bind(struct ptx_parser *p, struct ptx_name *name,
                               enum ptx_binding_kind kind)
 {
@@ -220,6 +228,8 @@ struct ptx_binding *ptx__bind(struct ptx_parser *p, struct ptx_name *name,
     return b;
 }
 
+/* name stands for the next instruction.  That it is declared once is checked
+ * when the scope closes. */
 void ptx__declare_label(struct ptx_parser *p, struct ptx_name *name)
 {
     struct ptx_label *l = ptx__alloc(p, sizeof *l);
@@ -281,6 +291,7 @@ static void resolve_labels(struct ptx_parser *p, struct ptx_scope *s)
         l->name->target = -1;
 }
 
+/* Finds labels, then brings back what the scope's names meant outside. */
 void ptx__close_scope(struct ptx_parser *p)
 {
     struct ptx_scope *s = p->scope;

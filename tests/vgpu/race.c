@@ -80,6 +80,16 @@ bool vg_race_begin(struct vg_race *r, unsigned nwarps, const uint32_t *live,
     return true;
 }
 
+bool vg_race_failed(const struct vg_race *r)
+{
+    return r->failed;
+}
+
+void vg_race_fail(struct vg_race *r)
+{
+    r->failed = true;
+}
+
 /* Makes room for one more of `size` bytes in a growing array that starts
  * with element 1.  NULL when memory ran out. */
 static void *grow(void *array, uint32_t *count, uint32_t *room, size_t size)

@@ -85,6 +85,11 @@ bool vg_race_begin(struct vg_race *r, unsigned nwarps, const uint32_t *live,
 /* Lanes of a warp exit: they need not take part in synchronisation. */
 void vg_race_exit(struct vg_race *r, unsigned warp, uint32_t lanes);
 
+/* Has host memory run out, so that some history is missing?  Callers that
+ * could not give a clock its memory say so with vg_race_fail. */
+bool vg_race_failed(const struct vg_race *r);
+void vg_race_fail(struct vg_race *r);
+
 /* Checks and records an access.  Returns false and fills *hit on a race. */
 bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
                     struct vg_race_hit *hit);

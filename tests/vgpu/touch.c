@@ -309,8 +309,13 @@ void vg_touch_race(struct vg_touch *t, uint32_t mask, const uint32_t *off,
         .values = how->values,
     };
 
-    if (t->cta->race && !vg_race_access(t->cta->race, &op, &hit))
+    if (!t->cta->race)
+        return;
+    if (!vg_race_access(t->cta->race, &op, &hit))
         fault_race(t, &hit);
+    if (vg_race_failed(t->cta->race))
+        vg_fault(t->w, t->i, -1, VG_OUT_OF_MEMORY,
+                 "the host has no memory for the race detector");
 }
 
 /* Faults when a chosen lane touches bytes that a cp.async is about to fill. */

@@ -393,7 +393,7 @@ static void a_full_disk_leaves_the_generation_before(void **state) {
 static void what_is_not_ours_is_left_alone(void **state) {
     (void)state;
     struct mlagen_diags d = {0};
-    char expected[256];
+    char expected[512];
     assert_int_equal(mkdir(target, 0777), 0);
     put_file("model.h", "mine\n");
     assert_int_equal(publish(first, NULL, &d), MLAGEN_IO);
@@ -411,7 +411,7 @@ static void what_is_not_ours_is_left_alone(void **state) {
 static void an_edited_stale_file_is_reported_and_kept(void **state) {
     (void)state;
     struct mlagen_diags d = {0};
-    char expected[256];
+    char expected[512];
     must_publish(first, 5);
     put_file("old/c.cu", "edited\n");
     assert_int_equal(publish(second, NULL, &d), MLAGEN_OK);
@@ -429,7 +429,7 @@ static void a_folder_is_one_writers_at_a_time(void **state) {
     (void)state;
     struct mlagen_diags d = {0};
     struct mlagen_folder one, other;
-    char expected[256];
+    char expected[512];
     assert_int_equal(mlagen_folder_open(target, true, &one, &d), MLAGEN_OK);
     assert_int_equal(mlagen_folder_open(target, true, &other, &d), MLAGEN_IO);
     snprintf(expected, sizeof expected,

@@ -109,8 +109,7 @@ static void a_context_goes_on_after_a_bad_spec(void **state) {
     mlagen_diags_free(&d);
     assert_string_equal(mlagen_model(g), "");
     assert_int_equal(
-        mlagen_load_text(g, spec, sizeof spec - 1, "tiny.yaml", &d),
-        MLAGEN_OK);
+        mlagen_load_text(g, spec, sizeof spec - 1, "tiny.yaml", &d), MLAGEN_OK);
     assert_int_equal(mlagen_list_outputs(g, true, &names, &d), MLAGEN_OK);
     assert_non_null(strstr(names.data, "cubin/"));
     assert_diags(&d, "");
@@ -132,8 +131,7 @@ static void an_override_is_a_reason_for_other_kernels(void **state) {
     struct mlagen *g;
     assert_int_equal(mlagen_open(&options, &g, &d), MLAGEN_OK);
     assert_int_equal(
-        mlagen_load_text(g, spec, sizeof spec - 1, "tiny.yaml", &d),
-        MLAGEN_OK);
+        mlagen_load_text(g, spec, sizeof spec - 1, "tiny.yaml", &d), MLAGEN_OK);
     assert_int_equal(mlagen_list_outputs(g, true, &names, &d), MLAGEN_OK);
     assert_diags(&d, "");
     assert_non_null(
@@ -190,8 +188,8 @@ static void contexts_of_two_threads_do_not_meet(void **state) {
     struct mlagen_buf texts[4] = {{0}};
     pthread_t threads[COUNT(texts)];
     for (size_t i = 0; i < COUNT(texts); i++)
-        assert_int_equal(
-            pthread_create(&threads[i], NULL, describe, &texts[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, describe, &texts[i]),
+                         0);
     for (size_t i = 0; i < COUNT(texts); i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_true(texts[0].len > 1000);

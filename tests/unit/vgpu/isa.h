@@ -48,7 +48,7 @@ struct isa_row {
     int arch;                                /* least, 0: 80 */
 };
 
-/* --- inputs ------------------------------------------------------------------ */
+/* --- inputs -------------------------------------------------------------- */
 
 static uint64_t isa_state;
 
@@ -193,7 +193,7 @@ static inline void isa_inputs(const char *pool, int n,
     }
 }
 
-/* --- the kernel ----------------------------------------------------------------- */
+/* --- the kernel ---------------------------------------------------------- */
 
 static const char *const isa_class[9] = {
     [1] = ".pred", [2] = ".b16", [4] = ".b32", [8] = ".b64"};
@@ -212,8 +212,8 @@ static inline int isa_expand(char *out, size_t room, const char *text)
 static inline int isa_load(char *out, size_t room, char reg, int width, int k)
 {
     static const char *const cvt[9] = {
-        [1] = "and.b64 x, x, 1; setp.ne.u64 v_%c, x, 0;", [2] = "cvt.u16.u64 v_%c, x;",
-        [4] = "cvt.u32.u64 v_%c, x;", [8] = "mov.b64 v_%c, x;"};
+        [1] = "and.b64 x, x, 1; setp.ne.u64 v_%c, x, 0;",
+        [2] = "cvt.u16.u64 v_%c, x;", [4] = "cvt.u32.u64 v_%c, x;", [8] = "mov.b64 v_%c, x;"};
     int n = snprintf(out, room, "ld.global.u64 x, [in+%d];\n",
                      k * ISA_N * 8);
     n += snprintf(out + n, room - (size_t)n, cvt[width], reg);
@@ -263,7 +263,7 @@ static inline void isa_kernel(const struct isa_row *r, char *out, size_t room)
     assert_in_range(n, 1, room - 1);
 }
 
-/* --- comparison ------------------------------------------------------------------ */
+/* --- comparison ---------------------------------------------------------- */
 
 static inline double isa_single(uint64_t bits)
 {
@@ -342,7 +342,7 @@ static inline uint64_t isa_cut(uint64_t v, int width)
                                        : v & ((UINT64_C(1) << 8 * width) - 1);
 }
 
-/* --- running ---------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------- */
 
 static uint64_t isa_in[3][ISA_N], isa_out[2][ISA_N];
 

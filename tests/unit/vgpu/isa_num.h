@@ -163,7 +163,7 @@ static inline uint64_t num_round(struct num_format f, struct num x,
     return num_pack(f, sign, exponent, (uint64_t)(kept - hidden) << drop);
 }
 
-/* --- operations --------------------------------------------------------------- */
+/* --- operations ---------------------------------------------------------- */
 
 static inline struct num num_exact(quad v)
 {

@@ -20,7 +20,6 @@ static const char fill_ptx[] = HEAD
     "st.global.u32 [%rd1], %r1; ret;\n}\n"
     ".visible .entry shared()\n{ .shared .align 4 .b8 s[1024]; "
     ".reg .b32 %r; mov.u32 %r, s; ret; }\n"
-    ".visible .entry cluster() .reqnctapercluster 2, 1, 1 { ret; }\n"
     ".visible .entry exact() .reqntid 64, 1, 1 { ret; }\n";
 
 static void expect(CUresult want, CUresult got, const char *what, int line)
@@ -56,7 +55,7 @@ static int initialise(void **state)
     return gpu_open();
 }
 
-/* --- initialisation ------------------------------------------------------------ */
+/* --- initialisation ------------------------------------------------------ */
 
 static void nothing_works_before_cuInit(void **state)
 {
@@ -151,7 +150,7 @@ static void entry_points_are_found_by_name_and_version(void **state)
            gpu.cuGetProcAddress_v2("cuNoSuchThing", &fn, 13000, 0, NULL));
 }
 
-/* --- contexts --------------------------------------------------------------------- */
+/* --- contexts ------------------------------------------------------------ */
 
 static void contexts_form_a_stack_per_thread(void **state)
 {
@@ -213,7 +212,7 @@ static void another_thread_has_no_context(void **state)
     assert_null(now);
 }
 
-/* --- modules ------------------------------------------------------------------------ */
+/* --- modules ------------------------------------------------------------- */
 
 static void binaries_are_not_for_this_gpu(void **state)
 {
@@ -318,7 +317,7 @@ static void functions_and_variables_are_found(void **state)
     assert_string_equal(name, "fill");
     EXPECT(CUDA_ERROR_NOT_FOUND, gpu.cuModuleGetFunction(&f, m, "none"));
     EXPECT(CUDA_SUCCESS, gpu.cuModuleGetFunctionCount(&count, m));
-    assert_int_equal(count, 4);
+    assert_int_equal(count, 3);
     EXPECT(CUDA_SUCCESS,
            gpu.cuModuleGetGlobal_v2(&at, &bytes, m, "counter"));
     assert_int_equal(bytes, 4);
@@ -344,7 +343,7 @@ static void addresses_in_initialisers_are_resolved(void **state)
     assert_true(got[0] == word && got[1] == word + 4);
 }
 
-/* --- launches ------------------------------------------------------------------------ */
+/* --- launches ------------------------------------------------------------ */
 
 static CUresult try(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
                     unsigned bx, unsigned by, unsigned bz, unsigned dynamic)
@@ -360,10 +359,9 @@ static void bad_launches_are_refused(void **state)
 {
     (void)state;
     CUmodule m = gpu_load(fill_ptx);
-    CUfunction shared = gpu_function(m, "shared"), fill, cluster, exact;
-    fill = gpu_function(m, "fill");
-    cluster = gpu_function(m, "cluster");
-    exact = gpu_function(m, "exact");
+    CUfunction shared = gpu_function(m, "shared");
+    CUfunction fill = gpu_function(m, "fill");
+    CUfunction exact = gpu_function(m, "exact");
     EXPECT(CUDA_ERROR_INVALID_HANDLE, try(NULL, 1, 1, 1, 1, 1, 1, 0));
     EXPECT(CUDA_ERROR_INVALID_HANDLE, try((CUfunction)m, 1, 1, 1, 1, 1, 1, 0));
     EXPECT(CUDA_ERROR_INVALID_HANDLE, try((CUfunction)&m, 1, 1, 1, 1, 1, 1, 0));
@@ -378,9 +376,36 @@ static void bad_launches_are_refused(void **state)
     EXPECT(CUDA_ERROR_INVALID_VALUE, try(fill, 1, 1, 1, 257, 1, 1, 0));
     EXPECT(CUDA_ERROR_INVALID_VALUE, try(exact, 1, 1, 1, 32, 1, 1, 0));
     EXPECT(CUDA_SUCCESS, try(exact, 1, 1, 1, 64, 1, 1, 0));
-    EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, try(cluster, 2, 1, 1, 1, 1, 1, 0));
     EXPECT(CUDA_SUCCESS, try(shared, 1, 65535, 1, 1, 1, 1, 0));
     EXPECT(CUDA_SUCCESS, gpu.cuCtxSynchronize());
+}
+
+/* The grid must be a multiple of the cluster, a launch may not contradict the
+ * kernel's own cluster, and 8 blocks are the most that is portable. */
+static void bad_clusters_are_refused(void **state)
+{
+    (void)state;
+    EXPECT(CUDA_SUCCESS, gpu.cuCtxDestroy_v2(gpu.ctx));
+    setenv("VGPU_DEVICE", "h200", 1);
+    assert_int_equal(gpu_begin(NULL), 0);
+    CUmodule m = gpu_load(".version 8.0\n.target sm_90\n.address_size 64\n"
+                          ".entry two() .reqnctapercluster 2, 1, 1 { ret; }\n"
+                          ".entry any() { ret; }\n");
+    CUfunction two = gpu_function(m, "two"), any = gpu_function(m, "any");
+    CUlaunchAttribute a = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                           .value.clusterDim = {4, 1, 1}};
+    CUlaunchConfig c = {16, 1, 1, 32, 1, 1, .attrs = &a, .numAttrs = 1};
+    EXPECT(CUDA_SUCCESS, try(two, 2, 1, 1, 1, 1, 1, 0));
+    EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE, try(two, 3, 1, 1, 1, 1, 1, 0));
+    EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+           gpu.cuLaunchKernelEx(&c, two, NULL, NULL));
+    EXPECT(CUDA_SUCCESS, gpu.cuLaunchKernelEx(&c, any, NULL, NULL));
+    a.value.clusterDim.x = 16;
+    EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+           gpu.cuLaunchKernelEx(&c, any, NULL, NULL));
+    EXPECT(CUDA_SUCCESS, gpu.cuFuncSetAttribute(
+        any, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+    EXPECT(CUDA_SUCCESS, gpu.cuLaunchKernelEx(&c, any, NULL, NULL));
 }
 
 /* 48 KiB in all without the attribute, the opt-in limit with it. */
@@ -519,7 +544,7 @@ static void a_reset_heals_the_primary_context(void **state)
     EXPECT(CUDA_SUCCESS, gpu.cuDevicePrimaryCtxRelease_v2(0));
 }
 
-/* --- memory --------------------------------------------------------------------------- */
+/* --- memory -------------------------------------------------------------- */
 
 static void copies_stay_inside_their_allocation(void **state)
 {
@@ -605,7 +630,7 @@ static void memory_ends_and_a_context_gives_it_back(void **state)
     }
 }
 
-/* --- streams, events, capture ----------------------------------------------------------- */
+/* --- streams, events, capture -------------------------------------------- */
 
 static void streams_and_events_have_handles_of_their_own(void **state)
 {
@@ -792,6 +817,7 @@ int main(void)
         IN_CONTEXT(functions_and_variables_are_found),
         IN_CONTEXT(addresses_in_initialisers_are_resolved),
         IN_CONTEXT(bad_launches_are_refused),
+        IN_CONTEXT(bad_clusters_are_refused),
         IN_CONTEXT(shared_memory_needs_the_attribute),
         IN_CONTEXT(parameters_come_by_pointer_or_buffer),
         IN_CONTEXT(launch_attributes_are_read),

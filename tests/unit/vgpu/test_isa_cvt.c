@@ -14,7 +14,7 @@
         x->d = (uint64_t)(expression);                                        \
     }
 
-/* --- between integers ---------------------------------------------------------- */
+/* --- between integers ---------------------------------------------------- */
 
 static int64_t sext(uint64_t v, int bits)
 {
@@ -64,7 +64,7 @@ REF(pack_s8, zext(C, 16) << 16 |
                  zext(clamp_signed(sext(A, 32), 8), 8) << 8 |
                  zext(clamp_signed(sext(B, 32), 8), 8))
 
-/* --- float to integer: rounded, then clamped ------------------------------------------ */
+/* --- float to integer: rounded, then clamped ----------------------------- */
 
 /* q rounded to an integer, which must fit in 100 bits. */
 static __int128 to_integer(quad q, enum num_mode mode)
@@ -113,7 +113,7 @@ TO_INT(u32, 32, false)
 TO_INT(s64, 64, true)
 TO_INT(u64, 64, false)
 
-/* --- integer to float ------------------------------------------------------------------- */
+/* --- integer to float ---------------------------------------------------- */
 
 #define FROM_INT(name, format, value)                                         \
     REF(rn_##name, num_round(format, num_exact(value), RN))                   \
@@ -132,7 +132,7 @@ FROM_INT(f64_s64, num_f64, sext(A, 64))
 FROM_INT(f16_s32, num_f16, sext(A, 32))
 FROM_INT(f16_u16, num_f16, A)
 
-/* --- between floats ------------------------------------------------------------------------ */
+/* --- between floats ------------------------------------------------------ */
 
 #define BETWEEN(name, format, value)                                          \
     REF(rn_##name, num_round(format, num_exact(value), RN))                   \
@@ -213,7 +213,7 @@ REF(relu_tf32, num_is_nan(F32) ? 0x7fffffff
                : F32 > 0       ? round_f32(num_tf32, A, RN)
                                : 0)
 
-/* --- eight-bit floats (OCP OFP8; ISA 5.2.3) -------------------------------------------------- */
+/* --- eight-bit floats (OCP OFP8; ISA 5.2.3) ------------------------------ */
 
 /* e4m3: bias 7, 0x7f is NaN, no infinity, largest 448.  e5m2: an IEEE format
  * with bias 15, largest 57344. */
@@ -275,7 +275,7 @@ REF(f16x2_e5m2, half_of_fp8(A >> 8, 2, 15) << 16 | half_of_fp8(A, 2, 15))
 REF(f16x2_e4m3_relu, relu(half_of_fp8(A >> 8, 3, 7)) << 16 |
                          relu(half_of_fp8(A, 3, 7)))
 
-/* --- mov -------------------------------------------------------------------------------------- */
+/* --- mov ----------------------------------------------------------------- */
 
 REF(pack64, zext(A, 32) | zext(B, 32) << 32)
 REF(pack32, zext(A, 16) | zext(B, 16) << 16)

@@ -75,7 +75,7 @@ MODES(OP64, div64, num_div(a, b))
 MODES(OP64, rcp64, num_div(1, a))
 MODES(OP64, sqrt64, num_sqrt(a))
 
-/* --- min, max: -0 < +0; NaN loses, with .NaN it wins ----------------------------- */
+/* --- min, max: -0 < +0; NaN loses, with .NaN it wins --------------------- */
 
 static uint64_t extremum(uint64_t a, uint64_t b, bool want_max, bool nan)
 {
@@ -96,7 +96,7 @@ static uint64_t xor_sign(struct isa_lane *x, bool want_max)
 }
 
 #define REF(name, expression)                                                 \
-    static void r_##name(struct isa_lane *x)                                      \
+    static void r_##name(struct isa_lane *x)                                  \
     {                                                                         \
         x->d = (uint64_t)(expression);                                        \
     }
@@ -129,7 +129,7 @@ REF(abs64, x->a & ~(UINT64_C(1) << 63))
 REF(copysign, (x->b & 0x7fffffff) | (x->a & 0x80000000))
 REF(copysign64, (x->b & INT64_MAX) | (x->a & UINT64_C(1) << 63))
 
-/* --- testp ----------------------------------------------------------------------- */
+/* --- testp --------------------------------------------------------------- */
 
 static bool is_subnormal(uint64_t bits)
 {
@@ -146,7 +146,7 @@ REF(notanumber, is_nan32(x->a))
 REF(normal, (x->a & 0x7f800000) && (x->a & 0x7f800000) != 0x7f800000)
 REF(subnormal, is_subnormal(x->a))
 
-/* --- comparisons ------------------------------------------------------------------ */
+/* --- comparisons --------------------------------------------------------- */
 
 /* The twelve float and six integer relations of ISA 9.7.6; unordered ones
  * (..u, nan) hold when either side is NaN. */
@@ -223,7 +223,7 @@ REF(slctf, f32(x->c) >= 0 ? x->a : x->b)
 REF(set_mask, (int32_t)x->a < (int32_t)x->b ? UINT32_MAX : 0)
 REF(set_one, f32(x->a) < f32(x->b) ? 0x3f800000 : 0)
 
-/* --- approximations ------------------------------------------------------------------ */
+/* --- approximations ------------------------------------------------------ */
 
 static uint64_t single(double v)
 {
@@ -409,8 +409,8 @@ static const struct isa_row rows[] = {
     {.text = "rsqrt.approx.f64 $d, $a;", "8:8", "g", r_rsqrta64, .cmp = ISA_F64,
      .relative = 1e-8},
     {.text = "{ .reg .b64 q; and.b64 q, $a, 0xffffffff00000000; "
-             "rcp.approx.ftz.f64 $d, q; }", "8:8", "g", r_rcpa64, .cmp = ISA_F64,
-     .relative = 0x1p-20, .absolute = 0x1p-1021},
+             "rcp.approx.ftz.f64 $d, q; }", "8:8", "g", r_rcpa64,
+     .cmp = ISA_F64, .relative = 0x1p-20, .absolute = 0x1p-1021},
     {.text = "ex2.approx.f32 $d, $a;", "4:4", "f", r_ex2a, ULP(2),
      .absolute = 0x1p-148},
     {.text = "ex2.approx.ftz.f32 $d, $a;", "4:4", "f", r_ex2az, ULP(2),

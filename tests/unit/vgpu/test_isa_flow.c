@@ -28,7 +28,7 @@ static CUresult error_of(const char *body)
     return gpu_run(ptx, &g, in, sizeof in, out, sizeof out);
 }
 
-/* --- divergence -------------------------------------------------------------------- */
+/* --- divergence ---------------------------------------------------------- */
 
 /* Lane i goes round i % 7 times; then all meet in a shuffle. */
 static void loops_of_unequal_length_meet_again(void **state)
@@ -113,7 +113,7 @@ static void guards_write_only_their_lanes(void **state)
         assert_int_equal(out[i], i < 10 ? 2 : 6);
 }
 
-/* --- barriers ------------------------------------------------------------------------ */
+/* --- barriers ------------------------------------------------------------ */
 
 /* Reversal through shared memory, in every spelling of a full barrier. */
 static void barriers_order_shared_memory(void **state)
@@ -219,7 +219,7 @@ static void fences_and_hints_change_nothing(void **state)
         assert_int_equal(out[i], 42);
 }
 
-/* --- special registers ------------------------------------------------------------------- */
+/* --- special registers --------------------------------------------------- */
 
 static void special_registers_place_a_thread(void **state)
 {
@@ -328,7 +328,7 @@ static void clocks_run_forward(void **state)
         assert_int_equal(out[i], 0);
 }
 
-/* --- ends ----------------------------------------------------------------------------------- */
+/* --- ends ---------------------------------------------------------------- */
 
 static void a_trap_fails_the_launch(void **state)
 {

@@ -111,7 +111,7 @@ HALF_REFS(fma_ftz, FMA, .ftz = true)
 HALF_REFS(fma_sat, FMA, .sat = true)
 HALF_REFS(min_ftz, MIN, .ftz = true)
 
-/* --- comparisons ------------------------------------------------------------------- */
+/* --- comparisons --------------------------------------------------------- */
 
 #define RELATIONS(X)                                                          \
     X(eq, a == b) X(ne, (a < b || a > b)) X(lt, a < b) X(le, a <= b)          \
@@ -138,7 +138,7 @@ static void lt_both(struct isa_lane *x)
     x->e = isa_half(x->a >> 16) < isa_half(x->b >> 16);
 }
 
-/* --- approximations ---------------------------------------------------------------- */
+/* --- approximations ------------------------------------------------------ */
 
 static uint64_t to_format(struct num_format f, double v)
 {

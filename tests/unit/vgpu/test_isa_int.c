@@ -122,7 +122,7 @@ OP(add16x2, halves(A, B, f_add))
 OP(mins16x2, halves(A, B, f_mins))
 OP(maxu16x2, halves(A, B, f_maxu))
 
-/* --- logic and bits ------------------------------------------------------------ */
+/* --- logic and bits ------------------------------------------------------ */
 
 OP(and, A & B)
 OP(or, A | B)
@@ -301,7 +301,7 @@ static void lop3bool(struct isa_lane *x)
     x->e = x->d != 0;
 }
 
-/* --- dot products --------------------------------------------------------------- */
+/* --- dot products -------------------------------------------------------- */
 
 static int64_t byte_of(uint64_t v, int i, bool is_signed)
 {
@@ -329,7 +329,7 @@ static void dp4asu(struct isa_lane *x) { x->d = dot4(x, true, false); }
 static void dp2alo(struct isa_lane *x) { x->d = dot2(x, true, true, 0); }
 static void dp2ahi(struct isa_lane *x) { x->d = dot2(x, false, false, 2); }
 
-/* --- carry chains --------------------------------------------------------------- */
+/* --- carry chains -------------------------------------------------------- */
 
 /* 64-bit sums of 32-bit halves: the carry shows in the upper half. */
 OP(addcc, A + B)

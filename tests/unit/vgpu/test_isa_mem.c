@@ -27,7 +27,7 @@ static void run(const char *ptx, unsigned blocks, unsigned threads)
         fail_msg("error %d: %s\n%s", r, gpu_report(), ptx);
 }
 
-/* --- ld and st of every type ------------------------------------------------------- */
+/* --- ld and st of every type --------------------------------------------- */
 
 /* A load of n elements into registers of `reg` bits, and what the type makes
  * of the element. */
@@ -44,7 +44,8 @@ static const struct load loads[] = {
     {"b16", 2, 16, 2, false}, {"u16", 2, 16, 4, false},
     {"u32", 4, 32, 1, false}, {"s32", 4, 32, 1, true}, {"b32", 4, 32, 1, false},
     {"f32", 4, 32, 1, false}, {"u32", 4, 64, 1, false}, {"s32", 4, 64, 1, true},
-    {"u32", 4, 32, 2, false}, {"f32", 4, 32, 4, false}, {"b32", 4, 32, 4, false},
+    {"u32", 4, 32, 2, false}, {"f32", 4, 32, 4, false},
+    {"b32", 4, 32, 4, false},
     {"s32", 4, 32, 4, true}, {"u64", 8, 64, 1, false}, {"f64", 8, 64, 1, false},
     {"b64", 8, 64, 2, false},
 };
@@ -288,7 +289,7 @@ static void discarded_bytes_can_be_written_again(void **state)
         assert_int_equal(got[i], i + 7);
 }
 
-/* --- cp.async -------------------------------------------------------------------------- */
+/* --- cp.async ------------------------------------------------------------ */
 
 /* 32 threads copy 16 bytes each by `copy` from in + 16 t to s + 16 t, which
  * holds 0xaa before; the result is s. */
@@ -386,7 +387,7 @@ static void groups_complete_in_order(void **state)
     assert_memory_equal(in, out, 1024);
 }
 
-/* --- ldmatrix, stmatrix ------------------------------------------------------------------ */
+/* --- ldmatrix, stmatrix -------------------------------------------------- */
 
 /* s[row r of matrix j] = in + 16 (8 j + r), rows scattered over s. */
 #define SCATTER                                                               \
@@ -505,7 +506,7 @@ static void stmatrix_collects_rows(void **state)
     }
 }
 
-/* --- what must fail --------------------------------------------------------------------------- */
+/* --- what must fail ------------------------------------------------------ */
 
 static CUresult error_of(const char *body)
 {
@@ -529,7 +530,8 @@ static void bad_addresses_have_the_gpus_errors(void **state)
         {"mov.u64 %rd1, 0; ld.global.u32 %r3, [%rd1];",
          CUDA_ERROR_ILLEGAL_ADDRESS},
         {"st.global.u32 [out+1048576000], %r0;", CUDA_ERROR_ILLEGAL_ADDRESS},
-        {"ld.shared.u32 %r3, [1048576];", CUDA_ERROR_ILLEGAL_ADDRESS},
+        {"mov.u32 %r3, 1048576; ld.shared.u32 %r3, [%r3];",
+         CUDA_ERROR_ILLEGAL_ADDRESS},
         {"st.global.u32 [out+2], %r0;", CUDA_ERROR_MISALIGNED_ADDRESS},
         {"ld.global.v4.u32 {%r3,%r4,%r5,%r6}, [in+8];",
          CUDA_ERROR_MISALIGNED_ADDRESS},

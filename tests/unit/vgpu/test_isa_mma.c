@@ -25,10 +25,12 @@ static const struct {
     const char *name;
     int bits, most;     /* integers up to `most` are exact in the test */
 } types[] = {
-    [F16] = {"f16", 16, 4},   [BF16] = {"bf16", 16, 4}, [TF32] = {"tf32", 32, 4},
-    [E4M3] = {"e4m3", 8, 4},  [E5M2] = {"e5m2", 8, 4},  [F32] = {"f32", 32, 50},
-    [F64] = {"f64", 64, 50},  [S8] = {"s8", 8, 127},    [U8] = {"u8", 8, 255},
-    [S4] = {"s4", 4, 7},      [U4] = {"u4", 4, 15},     [B1] = {"b1", 1, 1},
+    [F16] = {"f16", 16, 4},   [BF16] = {"bf16", 16, 4},
+    [TF32] = {"tf32", 32, 4}, [E4M3] = {"e4m3", 8, 4},
+    [E5M2] = {"e5m2", 8, 4},  [F32] = {"f32", 32, 50},
+    [F64] = {"f64", 64, 50},  [S8] = {"s8", 8, 127},
+    [U8] = {"u8", 8, 255},    [S4] = {"s4", 4, 7},
+    [U4] = {"u4", 4, 15},     [B1] = {"b1", 1, 1},
     [S32] = {"s32", 32, 1000000},
 };
 
@@ -39,7 +41,7 @@ struct kind {
     const char *option, *suffix;   /* ".satfinite", ".xor.popc" */
 };
 
-/* --- numbers ------------------------------------------------------------------------ */
+/* --- numbers ------------------------------------------------------------- */
 
 /* The code of v in a small float format with that many fraction bits, bias
  * and width; v is exactly representable or is rounded to nearest. */
@@ -106,7 +108,7 @@ static bool is_float(enum type t)
     return t <= F64;
 }
 
-/* --- one product ------------------------------------------------------------------------ */
+/* --- one product --------------------------------------------------------- */
 
 enum { WARPS = 4, REGS = 8 };
 static double A[WARPS][16][256], B[WARPS][256][8], C[WARPS][16][8];
@@ -254,7 +256,7 @@ static void run(const struct kind *s)
     gpu_ok(gpu_run(ptx, &g, in, sizeof in, out, sizeof out));
 }
 
-/* --- comparison ------------------------------------------------------------------------- */
+/* --- comparison ---------------------------------------------------------- */
 
 /* The sum that the instruction forms, and the sum of magnitudes. */
 static double product(const struct kind *s, int w, int row, int col,

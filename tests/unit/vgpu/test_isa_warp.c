@@ -8,7 +8,7 @@
  */
 #include "isa.h"
 
-/* --- shfl (ISA 9.7.9.6) ---------------------------------------------------------- */
+/* --- shfl (ISA 9.7.9.6) -------------------------------------------------- */
 
 enum mode { UP, DOWN, BFLY, IDX };
 
@@ -50,7 +50,7 @@ static void idx(struct isa_lane *x)
     shuffle(x, IDX);
 }
 
-/* --- collective operations over the lanes of a mask ------------------------------------ */
+/* --- collective operations over the lanes of a mask ---------------------- */
 
 #define EVEN 0x55555555u
 

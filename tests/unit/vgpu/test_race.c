@@ -118,6 +118,21 @@ static void partial_warp_sync(void **state)
     races(body, 32, "lane");
 }
 
+/* Lanes that have left need not take part: the others still synchronise. */
+static void lanes_exit(void **state)
+{
+    (void)state;
+    silent("setp.ge.u32 %p0, %lane, 16; @%p0 exit;\n" NEIGHBOUR(1, 15) PUT
+           "bar.warp.sync 0xffffffff;\n" GET, 32);
+    silent("setp.ge.u32 %p0, %lane, 16; @%p0 exit;\n" NEIGHBOUR(1, 15) PUT
+           BAR GET, 32);
+    silent("setp.ge.u32 %p0, %tid, 32; @%p0 exit;\n" NEIGHBOUR(1, 31) PUT
+           BAR GET, 64);
+    /* What they did before is not published by their exit. */
+    races(NEIGHBOUR(0, 63) PUT "setp.ge.u32 %p0, %tid, 32; @%p0 exit;\n" BAR
+          "ld.shared.u32 %r2, [%r0+128];\n", 64, "by warp 1");
+}
+
 static void same_instruction(void **state)
 {
     (void)state;
@@ -355,6 +370,7 @@ int main(void)
         cmocka_unit_test(lanes_of_one_warp),
         cmocka_unit_test(collectives_are_no_memory_barrier),
         cmocka_unit_test(partial_warp_sync),
+        cmocka_unit_test(lanes_exit),
         cmocka_unit_test(same_instruction),
         cmocka_unit_test(bytes_of_one_word),
         cmocka_unit_test(double_buffer),
