@@ -21,7 +21,7 @@ if have clang-format; then
 fi
 if have shellcheck; then
     # shellcheck disable=SC2046
-    shellcheck -x $(find scripts tests -name '*.sh') .ci/run || bad=1
+    shellcheck -x -S warning $(find scripts tests -name '*.sh') .ci/run || bad=1
 fi
 if have luac5.4; then
     find templates -name '*.lua' -exec luac5.4 -p {} + || bad=1

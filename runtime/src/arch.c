@@ -19,6 +19,7 @@ static const struct mla__arch tegra[] = {
     {5, 3, 0}, {6, 2, 0}, {7, 2, 0}, {8, 7, 0}, {10, 1, 0}, {11, 0, 0}
 };
 
+/* The text behind sm_ or compute_, or the text itself. */
 static const char *skip_prefix(const char *text)
 {
     static const char *const prefix[] = {"sm_", "compute_"};

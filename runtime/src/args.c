@@ -97,6 +97,7 @@ static mla_status find_field(mla_args *args, const char *name, int type,
     return MLA_OK;
 }
 
+/* Values are copied: a struct field may lie at any offset of the block. */
 static void store(mla_args *args, int i, const void *value, size_t bytes)
 {
     memcpy(args->block + args->kernel->fields[i].offset, value, bytes);
@@ -161,6 +162,8 @@ mla_status mla_args_set_float(mla_args *args, const char *field, double value)
 
 /* Checking -------------------------------------------------------------- */
 
+/* A pointer of the block: NULL only where the manifest allows it, aligned as
+ * the kernel's widest access needs. */
 static mla_status check_pointer(const mla_kernel *k,
                                 const struct mla__field *f, uint64_t address)
 {
@@ -177,6 +180,8 @@ static mla_status check_pointer(const mla_kernel *k,
     return MLA_OK;
 }
 
+/* A stride is a multiple of the width of one access; a count is not negative;
+ * a flag is 0 or 1. */
 static mla_status check_integer(const mla_kernel *k,
                                 const struct mla__field *f, int64_t value)
 {

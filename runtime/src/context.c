@@ -49,6 +49,7 @@ const char *mla_status_text(mla_status status)
 
 /* Memory ---------------------------------------------------------------- */
 
+/* realloc(3), with size 0 made to mean free in every C library. */
 static void *default_alloc(void *user, void *block, size_t size)
 {
     (void)user;
@@ -80,6 +81,7 @@ char *mla__strdup(mla_context *ctx, const char *text)
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
+/* vprintf into memory of the context; NULL when there is none. */
 static char *format_list(mla_context *ctx, const char *format, va_list list)
 {
     va_list again;
@@ -235,6 +237,7 @@ void mla_context_destroy(mla_context *ctx)
 
 /* Device ---------------------------------------------------------------- */
 
+/* Everything about the device that selection and limits are decided by. */
 static mla_status describe_device(mla_context *ctx)
 {
     struct mla__driver *d = &ctx->driver;
@@ -260,6 +263,7 @@ static mla_status describe_device(mla_context *ctx)
     return result ? mla__cuda_fail(ctx, "cuDriverGetVersion", result) : MLA_OK;
 }
 
+/* A driver without devices and an ordinal beyond them are the same error. */
 static mla_status choose_device(mla_context *ctx)
 {
     int count = 0, result = ctx->driver.init(0);

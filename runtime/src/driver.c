@@ -8,6 +8,7 @@
 
 #include "internal.h"
 
+/* Options before environment before the name that every installation has. */
 static const char *library_name(const mla_context *ctx)
 {
     const char *env = getenv("MLA_DRIVER");
@@ -24,6 +25,7 @@ static bool look_up(void *handle, const char *symbol, void *slot)
     return address != NULL;
 }
 
+/* The first symbol that the library lacks, or NULL when the table is full. */
 static const char *fill(struct mla__driver *d)
 {
 #define MLA__LOOK_UP(type, member, symbol, params)                           \

@@ -24,6 +24,8 @@ static bool is_inside(const char *path)
     return true;
 }
 
+/* The whole of a regular file of reasonable size; a directory or a device is
+ * not one. */
 static mla_status read_stream(mla_context *ctx, FILE *file, const char *path,
                               char **out, size_t *bytes)
 {
@@ -42,6 +44,7 @@ static mla_status read_stream(mla_context *ctx, FILE *file, const char *path,
     return MLA_OK;
 }
 
+/* An empty `want` means that the manifest states no hash. */
 static mla_status check_hash(mla_context *ctx, const char *path,
                              const char *want, const char *data, size_t bytes)
 {

@@ -26,6 +26,8 @@ struct parser {
 
 static struct mla__json *value(struct parser *s, int depth);
 
+/* Keeps the first error, whose place is where the parser stands.  Returns NULL
+ * so that any function can end with it. */
 static void *refuse(struct parser *s, const char *error)
 {
     if (!s->error)
@@ -38,6 +40,7 @@ static void skip_space(struct parser *s)
     s->p += strspn(s->p, " \t\r\n");
 }
 
+/* Steps over the character if it is next, leading blanks included. */
 static bool take(struct parser *s, char c)
 {
     skip_space(s);
@@ -47,6 +50,7 @@ static bool take(struct parser *s, char c)
     return true;
 }
 
+/* A new node, at the head of the chain. */
 static struct mla__json *node(struct parser *s, enum mla__json_type type)
 {
     struct mla__json *n = mla__alloc(s->ctx, sizeof(*n));
@@ -62,6 +66,7 @@ static struct mla__json *node(struct parser *s, enum mla__json_type type)
 
 /* Strings --------------------------------------------------------------- */
 
+/* Four hexadecimal digits as a number, or -1. */
 static int hex4(const char *p)
 {
     int v = 0;
@@ -75,6 +80,7 @@ static int hex4(const char *p)
     return v;
 }
 
+/* Appends a code point and returns the new end. */
 static char *put_utf8(char *out, unsigned c)
 {
     if (c < 0x80) {
@@ -113,6 +119,7 @@ static char *unicode_escape(struct parser *s, char *out)
     return put_utf8(out, (unsigned)c);
 }
 
+/* One escape behind its backslash; returns the new end, or NULL. */
 static char *escape(struct parser *s, char *out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -191,6 +198,7 @@ static char *number_end(char *p, bool *integral)
     return q;
 }
 
+/* An integer that 64 bits cannot hold is refused rather than rounded. */
 static struct mla__json *number(struct parser *s)
 {
     bool integral;
@@ -254,6 +262,7 @@ static struct mla__json *array(struct parser *s, int depth)
     return take(s, ']') ? n : refuse(s, "',' or ']' is expected");
 }
 
+/* "key": value; the value goes to *tail. */
 static bool named_member(struct parser *s, struct mla__json *object,
                          struct mla__json **tail, int depth)
 {
@@ -334,6 +343,7 @@ static struct mla__json *close_chain(struct mla__json *last,
     return root;
 }
 
+/* Line and column of the place where the parser stopped. */
 static void locate(const struct parser *s, struct mla__json_error *error)
 {
     error->line = 1;

@@ -1,7 +1,7 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- The rotary columns of q, shared by all CTAs of a head.  A thread owns one chunk of a row,
-@ -- four pairs: 16 bytes, with NeoX pairing 8 bytes of either half (frag/rope.tpl).  A position is fetched one pass ahead,
-@ -- so that a pass waits once, not twice.
+@ -- four pairs: 16 bytes, with NeoX pairing 8 bytes of either half (frag/rope.tpl).  A position
+@ -- is fetched one pass ahead, so that a pass waits once, not twice.
 @ -- Inputs: map (plan/absorb_q.lua: style, lanes per token, chunks per row, tokens per CTA and
 @ -- pass), dims, threads of the CTA.  Leaves late, a zero for stationary_pair.tpl.
 @ local rotates, neox = map.style ~= "none", map.style == "neox"

@@ -10,12 +10,12 @@ if (entry[${item.slot}] == ${refused}) {
     continue;
 }
 
-// Row r of the tile sees the keys below seen + its token; rows past the last are never stored.
+// Row r of the tile sees the keys below seen + its token.
 const mla_i32 seen = entry[${item.seq_len}] - a.q_len + 1;
 const mla_i32 last_token = a.q_len - 1;
 const mla_i32 unit_token = ((row_tile + 1) * ${t.m} - 1) / ${H};
 const mla_i32 unit_end = seen + (unit_token < last_token ? unit_token : last_token);
 const mla_i64 tiles_end = (mla_i64)entry[${item.end_tile}] * ${t.n};
 const mla_i32 end_key = tiles_end < unit_end ? (mla_i32)tiles_end : unit_end;
-const mla_i32 all_see = seen + row_tile * ${t.m} / ${H};
-const mla_i32 unmasked = all_see < end_key ? all_see : end_key; // every row sees the keys below
+const mla_i32 all_see = seen + (row_tile * ${t.m}) / ${H};
+const mla_i32 unmasked = all_see < end_key ? all_see : end_key; // keys below: for every row

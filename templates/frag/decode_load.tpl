@@ -1,37 +1,30 @@
 @ -- SPDX-License-Identifier: Apache-2.0
-@ -- Copies the tile of keys at `at` into the stage at byte `to`, then looks up the pages of the
-@ -- tile at `next`.  Rows at and past end_key become zeros: P is 0 there, and 0 * NaN is not.
-@ -- Inputs: t, page_size, shift, at, to, next.
-@ local tail = t.n % t.rows_per_pass
-@ local function row_bytes(i)
-@     return i * t.rows_per_pass * t.row_stride
-@ end
-@ for i = 0, t.passes - 1 do
-@     local only = i == t.passes - 1 and tail > 0
+@ -- The loader of mqa_decode, eight threads a row: page_of, copy_row.  Inputs: t, page_size, shift,
+@ -- struct.
+// Page of a key; past the last key, of the last one.
+static __device__ __forceinline__ mla_i32 page_of(const mla_i32 *pages, mla_i32 key,
+                                                  mla_i32 end_key)
 {
-    const mla_i32 row = ${at} + ${i * t.rows_per_pass} + (mla_i32)load_row;
-    const mla_i32 row_key = row < end_key ? row : end_key - 1;
-    const char *from = (const char *)a.kv_cache + page${i} * a.page_stride
-                       + (row_key & ${page_size - 1}) * a.row_stride + load_chunk * 16u;
-    const mla_u32 bytes = row < end_key && page${i} >= 0 ? 16u : 0u;
-    const mla_u32 to = load_to + ${to};
-@     local indent = only and "    " or ""
-@     if only then
-    if (load_row < ${tail}u) {
-@     end
-@     for c = 0, t.chunks - 1 do
-@         local last = c == t.chunks - 1 and t.chunk_tail > 0
-@         local call = string.format("copy16<%d, %d>(to, from, bytes);", row_bytes(i) + 128 * c, 128 * c)
-@         if last then
-    ${indent}if (load_chunk < ${t.chunk_tail}u)
-    ${indent}    ${call}
-@         else
-    ${indent}${call}
-@         end
-@     end
-@     if only then
-    }
-@     end
+    return pages[(key < end_key ? key : end_key - 1) >> ${shift}];
 }
+
+// Copies this thread's 16-byte pieces of a key row, TO bytes past `to`.  At and past end_key,
+// and where the page id is negative, the row becomes zeros: P is 0 there, and 0 * NaN is not.
+template <int TO>
+static __device__ __forceinline__ void copy_row(const ${struct} &a, mla_u32 to,
+                                                mla_i32 page, mla_i32 key, mla_i32 end_key,
+                                                mla_u32 chunk)
+{
+    const mla_u32 bytes = key < end_key && page >= 0 ? 16u : 0u;
+    const mla_i32 row = (key < end_key ? key : end_key - 1) & ${page_size - 1};
+    const char *from = (const char *)a.kv_cache + page * a.page_stride + row * a.row_stride
+                       + chunk * 16u;
+@ for c = 0, t.chunks - 1 do
+@     if c == t.chunks - 1 and t.chunk_tail > 0 then
+    if (chunk < ${t.chunk_tail}u)
+        copy16<TO + ${128 * c}, ${128 * c}>(to, from, bytes);
+@     else
+    copy16<TO + ${128 * c}, ${128 * c}>(to, from, bytes);
+@     end
 @ end
-${include("frag/decode_pages.tpl", {t = t, shift = shift, at = next})}
+}

@@ -1,11 +1,11 @@
 @ -- SPDX-License-Identifier: Apache-2.0
-@ -- Turns the ring of stages by one tile.  Inputs: t, page_size, shift.
+@ -- Turns the ring of stages by one tile.  Input: t.
 @ local ahead = (t.stages - 1) * t.n
-// The tile at `key` is there, the one before it is done with: its stage takes the next one.
+// The tile at `key` is there and the one before it done with: its stage takes the next.
 copies_wait<${t.stages - 2}>();
 __syncthreads();
 if (key + ${ahead} < end_key) {
-    const mla_u32 free_stage = stage == 0u ? ${(t.stages - 1) * t.stage_bytes}u : stage - STAGE;
-    ${include("frag/decode_load.tpl", {t = t, page_size = page_size, shift = shift, at = "key + " .. ahead, to = "free_stage", next = "key + " .. ahead + t.n})}
+    const mla_u32 to = load_to + (stage == 0u ? ${(t.stages - 1) * t.stage_bytes}u : stage - STAGE);
+    ${include("frag/decode_tile.tpl", {t = t, at = "key + " .. ahead, to = "to"})}
 }
 copies_commit();

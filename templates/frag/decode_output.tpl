@@ -37,12 +37,14 @@ if (${owner}) {
     put1<0>(factor_at + 4u * me.row, row_sum != 0.0f ? 1.0f / ${sums[#sums]} : 0.0f);
     if ((mla_i32)me.row < rows) {
         const float log2_sum = log_2(row_sum) - reference;
-        const float natural = row_sum != 0.0f ? log2_sum * ${f32(0.6931471805599453)} : __uint_as_float(0xff800000u);
+        const float natural =
+            row_sum != 0.0f ? log2_sum * ${f32(0.6931471805599453)} : __uint_as_float(0xff800000u);
         if (slot >= 0) {
             a.partial_lse[(mla_i64)slot * ${t.m} + me.row] = natural;
         } else if (a.lse) {
             const mla_i32 row = first_row + (mla_i32)me.row;
-            char *lse = (char *)a.lse + entry[${request}] * a.lse_batch_stride + row / ${H} * a.lse_token_stride
+            char *lse = (char *)a.lse + entry[${request}] * a.lse_batch_stride
+                        + row / ${H} * a.lse_token_stride
                         + row % ${H} * a.lse_head_stride;
             *(float *)lse = ${lse.base == "2" and "row_sum != 0.0f ? log2_sum : __uint_as_float(" .. empty .. ")" or lse.empty == "-inf" and "natural" or "row_sum != 0.0f ? natural : __uint_as_float(" .. empty .. ")"};
         }
@@ -54,11 +56,12 @@ __syncthreads();
 @     for half = 0, 1 do
 @         local r = 16 * i + 8 * half
 @         local lo, hi = half == 0 and "x" or "z", half == 0 and "y" or "w"
-if (${r} + (mla_i32)me.g < rows) {
-    const mla_i32 row = ${r} + (mla_i32)me.g;
+if (${r > 0 and r .. " + " or ""}(mla_i32)me.g < rows) {
+    const mla_i32 row = ${r > 0 and r .. " + " or ""}(mla_i32)me.g;
     const float factor = get1<${4 * r}>(factor_at + 4u * me.g);
     if (slot >= 0) {
-        float *to = a.partial_o + ((mla_i64)slot * ${t.m} + row) * ${d.latent} + 16u * me.warp + 2u * me.quad;
+        float *to = a.partial_o + ((mla_i64)slot * ${t.m} + row) * ${d.latent} + 16u * me.warp
+                    + 2u * me.quad;
 @         for c = 0, t.column_steps - 1 do
 @             local guard = c == t.column_steps - 1 and t.column_tail > 0
 @             local pad = guard and "    " or ""
@@ -76,8 +79,9 @@ if (${r} + (mla_i32)me.g < rows) {
     } else {
         const mla_i32 token = (first_row + row) / ${H};
         const mla_i32 head = (first_row + row) % ${H};
-        char *to = (char *)a.out + entry[${request}] * a.out_batch_stride + token * a.out_token_stride
-                   + head * a.out_head_stride + 32u * me.warp + 4u * me.quad;
+        char *to = (char *)a.out + entry[${request}] * a.out_batch_stride
+                   + token * a.out_token_stride + head * a.out_head_stride + 32u * me.warp
+                   + 4u * me.quad;
 @         for c = 0, t.column_steps - 1 do
 @             local guard = c == t.column_steps - 1 and t.column_tail > 0
 @             local pad = guard and "    " or ""

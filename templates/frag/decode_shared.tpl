@@ -2,6 +2,7 @@
 @ -- What mqa_decode does with shared memory: asynchronous copies, fragments, exchange, barriers.
 @ -- Input: half, the PTX name of the working dtype.  Offsets are template parameters so that they
 @ -- become immediates of the address.
+@ -- want, a set of: two_matrices, pairs (put2, get2), quads (put4, get4).
 @ assert(half == "bf16" or half == "f16", "decode_shared.tpl: type")
 // Keeps a lane's address in one register instead of being derived anew in every loop.
 static __device__ __forceinline__ mla_u32 pinned(mla_u32 x)
@@ -57,6 +58,7 @@ static __device__ __forceinline__ mla_v4 matrices_transposed(mla_u32 row)
     return v;
 }
 
+@ if want.two_matrices then
 // Two 8x8 matrices; lanes 0 to 15 name their rows.
 template <int OFFSET>
 static __device__ __forceinline__ uint2 two_matrices(mla_u32 row)
@@ -69,6 +71,8 @@ static __device__ __forceinline__ uint2 two_matrices(mla_u32 row)
     return v;
 }
 
+@ end
+@ if want.quads then
 template <int OFFSET>
 static __device__ __forceinline__ void put4(mla_u32 to, float x, float y, float z, float w)
 {
@@ -89,6 +93,8 @@ static __device__ __forceinline__ float4 get4(mla_u32 from)
     return v;
 }
 
+@ end
+@ if want.pairs then
 static __device__ __forceinline__ void put2(mla_u32 to, float x, float y)
 {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" : : "r"(to), "f"(x), "f"(y) : "memory");
@@ -104,6 +110,7 @@ static __device__ __forceinline__ float2 get2(mla_u32 from)
     return v;
 }
 
+@ end
 template <int OFFSET>
 static __device__ __forceinline__ void put_word(mla_u32 to, mla_u32 x)
 {

@@ -35,8 +35,8 @@ if (key + ${t.n} > unmasked) {
 @ end
 }
 
-// P against the reference as it stands.  A sum above 256 says that the row's maximum has
-// outgrown it (always so in the first tile): then the tile is done again.
+// P against the reference as it stands.  A sum above 256 says that the row has outgrown
+// it (always so in the first tile): then the tile is done again.
 float tile_sum = 0.0f;
 @ if t.rounded then
 float tile_rounded = 0.0f;
@@ -68,7 +68,7 @@ if (barrier_any(outgrown)) {
 @     end
 @ end
 
-    // Only rows that outgrew it get a new reference: a row's bits do not depend on others.
+    // Only rows that outgrew it get a new one: a row's bits do not depend on others.
     const float old = reference;
     if (again)
         reference = -(top * scale);

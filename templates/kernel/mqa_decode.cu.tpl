@@ -10,7 +10,8 @@
 @ for i, name in ipairs(work.ITEM) do
 @     fields[name] = i - 1
 @ end
-@ local loads = {t = t, H = H, page_size = plan.page_size, shift = use("lib/plan").log2(plan.page_size)}
+@ local single = t.score_tiles == 1
+@ local uses = {two_matrices = single and t.k_steps % 2 + t.k_tail > 0, pairs = single, quads = not single}
 @ local capacity = work.STATUS.item_capacity | work.STATUS.slot_capacity
 @ local purpose = "mqa_decode: paged MQA over the latent for the items of decode_plan's list; tiles "
 @     .. "of " .. t.m .. " rows and " .. t.n .. " keys."
@@ -21,13 +22,15 @@ ${include("frag/types.tpl")}
 
 ${include("frag/convert.tpl", {dtype = plan.dtype, want = {pack = true}})}
 
-${include("frag/decode_shared.tpl", {half = plan.dtype == "bf16" and "bf16" or "f16"})}
+${include("frag/decode_shared.tpl", {half = plan.dtype == "bf16" and "bf16" or "f16", want = uses})}
 
 ${include("frag/explog.tpl", {base = "2"})}
 
 ${mma.text(plan.dtype)}
 
 ${args.kernel_struct(plan.args)}
+
+${include("frag/decode_load.tpl", {t = t, page_size = plan.page_size, shift = use("lib/plan").log2(plan.page_size), struct = plan.args.struct})}
 
 ${include("frag/decode_refuse.tpl", {t = t, d = d, H = H, struct = plan.args.struct})}
 
@@ -73,23 +76,26 @@ ${emit.signature(plan)}
     const lane_role me = role();
 
     // Addresses that stay: the loader's row and chunk, fragments of K, V and P, partial sums.
-    const mla_u32 load_row = threadIdx.x >> 3;
+    const mla_i32 load_row = (mla_i32)(threadIdx.x >> 3);
     const mla_u32 load_chunk = threadIdx.x & 7u;
-    const mla_u32 load_to = pinned(base + STAGES + load_row * ${t.row_stride}u + load_chunk * 16u);
+    const mla_u32 load_to = pinned(base + STAGES + (mla_u32)load_row * ${t.row_stride}u + load_chunk * 16u);
 @ if t.score_tiles > 1 then
-    const mla_u32 k_from =
-        pinned(base + STAGES + (${t.wn > 1 and 8 * t.score_tiles .. "u * me.wn + " or ""}8u * (me.lane >> 4) + (me.lane & 7u)) * ${t.row_stride}u
-               + 32u * me.wk + 16u * ((me.lane >> 3) & 1u));
+    const mla_u32 k_row = ${t.wn > 1 and 8 * t.score_tiles .. "u * me.wn + " or ""}8u * (me.lane >> 4) + (me.lane & 7u);
+    const mla_u32 k_from = pinned(base + STAGES + k_row * ${t.row_stride}u + 32u * me.wk
+                                  + 16u * ((me.lane >> 3) & 1u));
 @ else
-    const mla_u32 k_from =
-        pinned(base + STAGES + (8u * me.wn + (me.lane & 7u)) * ${t.row_stride}u + 32u * me.wk
-               + 64u * (me.lane >> 4) + 16u * ((me.lane >> 3) & 1u));
+    const mla_u32 k_row = 8u * me.wn + (me.lane & 7u);
+    const mla_u32 k_from = pinned(base + STAGES + k_row * ${t.row_stride}u + 32u * me.wk
+                                  + 64u * (me.lane >> 4) + 16u * ((me.lane >> 3) & 1u));
 @ end
     const mla_u32 v_from = pinned(base + STAGES + (me.lane & 15u) * ${t.row_stride}u + 32u * me.warp
                                   + 16u * (me.lane >> 4));
-    const mla_u32 p_from = pinned(base + WEIGHTS + (me.lane & 15u) * ${t.p_stride}u + 16u * (me.lane >> 4));
-    const mla_u32 p_to = pinned(base + WEIGHTS + me.row * ${t.p_stride}u + ${t.wn > 1 and 16 * t.score_tiles .. "u * me.wn + " or ""}4u * me.quad);
-    const mla_u32 partial_from = pinned(base + PARTIALS + me.warp * ${t.score_tiles * 256}u + ${t.score_tiles > 1 and 16 or 8}u * me.lane);
+    const mla_u32 p_from =
+        pinned(base + WEIGHTS + (me.lane & 15u) * ${t.p_stride}u + 16u * (me.lane >> 4));
+    const mla_u32 p_to = pinned(base + WEIGHTS + me.row * ${t.p_stride}u
+                                + ${t.wn > 1 and 16 * t.score_tiles .. "u * me.wn + " or ""}4u * me.quad);
+    const mla_u32 partial_from =
+        pinned(base + PARTIALS + me.warp * ${t.score_tiles * 256}u + ${t.score_tiles > 1 and 16 or 8}u * me.lane);
     const float scale = a.softmax_scale * ${f32(1.4426950408889634)}; // exp(x) = 2^(x log2 e)
 
     // A work list that did not fit is answered with NaN everywhere, unit by unit.
@@ -104,7 +110,7 @@ ${emit.signature(plan)}
     for (mla_i32 item = a.item_begin[blockIdx.x]; item < a.item_begin[blockIdx.x + 1]; ++item) {
         ${include("frag/decode_item.tpl", {t = t, H = H, item = fields, refused = work.REFUSED})}
 
-        ${include("frag/decode_queries.tpl", loads)}
+        ${include("frag/decode_queries.tpl", {t = t, H = H})}
 
         // O, and per row of S the reference of its exponent (negated) and the sum of P.
 @ for i = 0, t.m // 16 - 1 do
@@ -121,7 +127,7 @@ ${emit.signature(plan)}
         mla_u32 stage = 0;
 #pragma unroll 1
         for (mla_i32 key = first_key; key < end_key; key += ${t.n}) {
-            ${include("frag/decode_next_tile.tpl", loads)}
+            ${include("frag/decode_next_tile.tpl", {t = t})}
 
             ${include("frag/decode_scores.tpl", {t = t})}
 

@@ -104,7 +104,7 @@ ok "to the same bytes as a clean one" diff -r fail there/two
 run mlagen build tiny.yaml --arch sm_87,sm_103 -o archs
 expect_exit 0 "other architectures compile"
 
-# A kernel that spills: a warning of ptxas nobody allowed.
+# A kernel that spills, which no plan allows.
 cp "$root/templates/kernel/merge_state.cu.tpl" templates/kernel/
 cp "$root/templates/kernel/kv_append.cu.tpl" templates/kernel/
 cat >>templates/kernel/kv_append.cu.tpl <<'CUDA'
@@ -123,6 +123,17 @@ expect_exit 6 "a kernel that spills is refused: 6"
 expect_stderr_line1 'mla_kv_append.*: error: .*\[spill\].*bytes' \
     "and named with the bytes"
 ok "its cubin is not kept" sh -c '! ls spill/cubin/mla_kv_append* 2>/dev/null'
+
+# Unless the plan says that it may, and why.
+sed 's/plans\[#plans + 1\] = plan$/plan.allow = {{code = "spill",'\
+' reason = "a test"}}; &/' templates/main.lua >main.lua
+cp main.lua templates/main.lua
+run mlagen build tiny.yaml -I templates -o spill
+expect_exit 0 "a spill that the plan allows is no failure"
+ok "but it is recorded" grep -q '"findings": \["spill"\]' spill/manifest.json
+run mlagen build tiny.yaml -I templates -o spill
+expect_stdout ": 0 compiled" "and it is up to date the next time"
+cp "$root/templates/main.lua" templates/main.lua
 
 # --- environments ------------------------------------------------------------
 run env "MLA_NVRTC=$work/none.so" "$BUILD/mlagen" build tiny.yaml -o none

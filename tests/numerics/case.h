@@ -27,19 +27,19 @@ enum num_flag {
     NUM_NO_STARTS = 1 << 4,    /* starts NULL */
     NUM_SHORT = 1 << 5,        /* fewer output rows than the lengths ask */
     NUM_EXCESS = 1 << 6,       /* more output rows than the lengths fill */
-    NUM_FAR = 1 << 7,          /* offsets beyond 2^32 bytes */
-    NUM_FAR_IDS = 1 << 8,      /* page ids whose byte offset needs 64 bits */
-    NUM_IN_PLACE_A = 1 << 9,   /* the output is the first input */
-    NUM_IN_PLACE_B = 1 << 10,  /* the output is the second input */
-    NUM_HUGE_LSE = 1 << 11,    /* +-3e4 */
-    NUM_EMPTY_LSE = 1 << 12,   /* every pair of finite, -inf, +inf, NaN */
-    NUM_GRID_LSE = 1 << 13,    /* 100 * token + head: shows a transpose */
-    NUM_KC_TRANSPOSED = 1 << 14,
-    NUM_VC_TRANSPOSED = 1 << 15,
-    NUM_NO_KC = 1 << 16,
-    NUM_NO_VC = 1 << 17,
-    NUM_ALL_POISONS = 1 << 18, /* one run per poison */
-    NUM_WINDOWS = 1 << 19      /* parts of the batch, on their own */
+    NUM_FAR_IDS = 1 << 7,      /* page ids whose byte offset needs 64 bits */
+    NUM_IN_PLACE_A = 1 << 8,   /* the output is the first input */
+    NUM_IN_PLACE_B = 1 << 9,   /* the output is the second input */
+    NUM_HUGE_LSE = 1 << 10,    /* +-3e4 */
+    NUM_EMPTY_LSE = 1 << 11,   /* every pair of finite, -inf, +inf, NaN */
+    NUM_GRID_LSE = 1 << 12,    /* 100 * token + head: shows a transpose */
+    NUM_KC_TRANSPOSED = 1 << 13,
+    NUM_VC_TRANSPOSED = 1 << 14,
+    NUM_NO_KC = 1 << 15,
+    NUM_NO_VC = 1 << 16,
+    NUM_ALL_POISONS = 1 << 17, /* one run per poison */
+    NUM_WINDOWS = 1 << 18,     /* parts of the batch, on their own */
+    NUM_CLAMPED = 1 << 19      /* a grid at its limit: kernels must loop */
 };
 
 struct num_shape {

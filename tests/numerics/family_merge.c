@@ -201,8 +201,8 @@ static const struct num_shape merge_shapes[] = {
      false},
     {"poison", 7, NUM_PADDED, NUM_PADDED, NUM_ALL_POISONS | NUM_EMPTY_LSE,
      false},
-    {"far", 3, NUM_FAR_OUTER, NUM_FAR_OUTER, NUM_FAR, false},
-    {"far", 2, NUM_FAR_INNER, NUM_FAR_INNER, NUM_FAR, false},
+    {"far", 3, NUM_FAR_OUTER, NUM_FAR_OUTER, 0, false},
+    {"far", 2, NUM_FAR_INNER, NUM_FAR_INNER, 0, false},
     {"alone", 9, NUM_PADDED, NUM_SWAPPED, NUM_WINDOWS, false},
 };
 

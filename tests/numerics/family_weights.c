@@ -69,8 +69,8 @@ static const struct num_shape concat_shapes[] = {
     {"strides", 7, NUM_SWAPPED, NUM_INTERLEAVED, 0, false},
     {"special values", 9, NUM_TIGHT, NUM_PADDED, NUM_SPECIAL, false},
     {"poison", 7, NUM_PADDED, NUM_PADDED, NUM_ALL_POISONS, false},
-    {"far", 3, NUM_FAR_OUTER, NUM_FAR_OUTER, NUM_FAR, false},
-    {"far", 2, NUM_FAR_INNER, NUM_FAR_INNER, NUM_FAR, false},
+    {"far", 3, NUM_FAR_OUTER, NUM_FAR_OUTER, 0, false},
+    {"far", 2, NUM_FAR_INNER, NUM_FAR_INNER, 0, false},
     {"alone", 9, NUM_PADDED, NUM_SWAPPED, NUM_WINDOWS, false},
 };
 
@@ -168,9 +168,8 @@ static const struct num_shape derive_shapes[] = {
      NUM_SPECIAL | NUM_KC_TRANSPOSED, false},
     {"poison", 0, NUM_PADDED, NUM_PADDED,
      NUM_ALL_POISONS | NUM_VC_TRANSPOSED, false},
-    {"far", 0, NUM_FAR_OUTER, NUM_FAR_OUTER, NUM_FAR | NUM_KC_TRANSPOSED,
-     false},
-    {"far", 0, NUM_TIGHT, NUM_FAR_INNER, NUM_FAR, false},
+    {"far", 0, NUM_FAR_OUTER, NUM_FAR_OUTER, NUM_KC_TRANSPOSED, false},
+    {"far", 0, NUM_TIGHT, NUM_FAR_INNER, 0, false},
 };
 
 const struct num_family num_derive_weights = {
@@ -317,9 +316,10 @@ static const struct num_shape absorb_shapes[] = {
     {"strides", 5, NUM_INTERLEAVED, NUM_INTERLEAVED, 0, true},
     {"special values", 9, NUM_TIGHT, NUM_TIGHT, NUM_SPECIAL, false},
     {"poison", 3, NUM_PADDED, NUM_PADDED, NUM_ALL_POISONS, false},
-    {"far", 3, NUM_FAR_OUTER, NUM_FAR_OUTER, NUM_FAR, false},
-    {"far", 2, NUM_FAR_INNER, NUM_FAR_INNER, NUM_FAR, false},
+    {"far", 3, NUM_FAR_OUTER, NUM_FAR_OUTER, 0, false},
+    {"far", 2, NUM_FAR_INNER, NUM_FAR_INNER, 0, false},
     {"alone", 11, NUM_PADDED, NUM_TIGHT, NUM_WINDOWS, false},
+    {"clamped grid", 67, NUM_TIGHT, NUM_PADDED, NUM_CLAMPED, false},
 };
 
 const struct num_family num_absorb_q = {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "internal.h"
 #include "run.h"
 
 enum { GUARD = 256 }; /* bytes of canary on each side of a buffer */
@@ -380,6 +381,35 @@ static void run_windows(struct num_device *d, struct num_case *c,
     }
 }
 
+/* The size of an axis when every count is as large as it can be. */
+static bool can_clamp(const struct mla__axis *axis)
+{
+    double size = 1;
+    for (int i = 0; i < axis->count; i++)
+        size *= axis->factor[i].field < 0
+                    ? (double)axis->factor[i].constant
+                    : (double)INT32_MAX / (double)axis->factor[i].per;
+    return size > (double)axis->max;
+}
+
+/* Once more with one block along every axis whose limit a batch can exceed,
+ * as if there were more tokens than any test has time for. */
+static void run_clamped(struct num_device *d, struct num_case *c,
+                        struct num_verdict *v)
+{
+    struct num_run run = {NUM_POISON_NAN, num_random(&c->rng) | 1, 0,
+                          c->tokens, true, false};
+    mla_kernel *k = c->subject->kernel;
+    struct mla__axis kept[3];
+
+    memcpy(kept, k->grid, sizeof(kept));
+    for (int i = 0; i < 3; i++)
+        if (can_clamp(&k->grid[i]))
+            k->grid[i].max = 1;
+    num_run_once(d, c, &run, v);
+    memcpy(k->grid, kept, sizeof(kept));
+}
+
 void num_check_case(struct num_device *d, struct num_case *c, int schedules,
                     struct num_verdict *v)
 {
@@ -402,6 +432,8 @@ void num_check_case(struct num_device *d, struct num_case *c, int schedules,
     }
     if (num_is(c, NUM_WINDOWS))
         run_windows(d, c, v);
+    if (num_is(c, NUM_CLAMPED) && !v->failures)
+        run_clamped(d, c, v);
 }
 
 void num_check_empty(struct num_device *d, struct num_case *c,

@@ -16,6 +16,8 @@ struct vg_driver vg_driver;
 _Thread_local bool vg_drv_in_callback;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* The lock is not recursive: a host function that a stream runs holds it
+ * already, and must be refused (CUDA Driver API, cuLaunchHostFunc). */
 struct vg_guard vg_drv_lock(void)
 {
     if (vg_drv_in_callback)
@@ -32,6 +34,8 @@ void vg_drv_unlock(struct vg_guard *g)
 
 /* --- errors -------------------------------------------------------------- */
 
+/* The text replaces the former one, so a report always belongs to the error
+ * that was returned last. */
 CUresult vg_drv_error(CUresult error, const char *fmt, ...)
 {
     char *text = NULL;
@@ -70,6 +74,7 @@ static int find_error(CUresult error)
     return -1;
 }
 
+/* *name becomes NULL for a number that is no error of this driver. */
 CUresult cuGetErrorName(CUresult error, const char **name)
 {
     int i = find_error(error);
@@ -119,6 +124,7 @@ static CUresult read_number(const char *variable, uint64_t max, uint64_t *v)
     return CUDA_SUCCESS;
 }
 
+/* VGPU_DEVICE.  The profile is copied: the table stays what it is. */
 static CUresult read_profile(void)
 {
     const char *id = getenv("VGPU_DEVICE");
@@ -154,6 +160,7 @@ static CUresult read_device(void)
     return vg_driver.mem ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* VGPU_CHECKS, whose words belong to checks.c. */
 static CUresult read_checks(void)
 {
     char why[300];
@@ -165,6 +172,7 @@ static CUresult read_checks(void)
     return CUDA_SUCCESS;
 }
 
+/* Reads the environment (vgpu.h).  Nothing changes when a value is bad. */
 CUresult cuInit(unsigned flags)
 {
     VG_ENTRY;
@@ -183,6 +191,7 @@ CUresult cuInit(unsigned flags)
     return CUDA_SUCCESS;
 }
 
+/* Newer than 13.1: programs patch tensor maps for older drivers. */
 CUresult cuDriverGetVersion(int *version)
 {
     if (!version)
@@ -200,7 +209,7 @@ static struct {
     enum vg_handle_kind kind;
     void *object;
     struct vg_context *owner;
-} *slot;
+} * slot;
 static size_t nslots, room;
 
 void *vg_drv_handle(enum vg_handle_kind kind, void *object,
@@ -227,6 +236,7 @@ static size_t slot_of(const void *handle)
     return h % 64 == 0 && h / 64 < nslots ? h / 64 : nslots;
 }
 
+/* A slot keeps its kind for ever, so a stream is never taken for an event. */
 void *vg_drv_object(enum vg_handle_kind kind, const void *handle)
 {
     size_t i = slot_of(handle);
@@ -240,6 +250,7 @@ void vg_drv_forget(const void *handle)
         slot[i].kind = VG_H_NONE;
 }
 
+/* Functions die with their module, contexts by their own call. */
 static void destroy_object(enum vg_handle_kind kind, void *object)
 {
     if (kind == VG_H_MODULE)
@@ -285,8 +296,8 @@ static void *find_symbol(const char *name, int version, int *status)
     int best = -1;
     *status = SYMBOL_UNKNOWN;
     for (size_t i = 0; i < sizeof entry_table / sizeof *entry_table; i++) {
-        size_t base = strlen(entry_table[i].name) -
-                      (size_t)entry_table[i].suffix_length;
+        size_t base =
+            strlen(entry_table[i].name) - (size_t)entry_table[i].suffix_length;
         if (strlen(name) != base ||
             memcmp(name, entry_table[i].name, base) != 0)
             continue;
@@ -303,6 +314,9 @@ static void *find_symbol(const char *name, int version, int *status)
     return fn;
 }
 
+/* flags 0 to 2: the default, legacy or per-thread stream; all do their work
+ * at once, so they share their entry points.  Without a status pointer an
+ * unknown name is an error. */
 CUresult cuGetProcAddress_v2(const char *symbol, void **fn, int version,
                              uint64_t flags, int *status)
 {

@@ -36,7 +36,7 @@ enum { VG_DRIVER_VERSION = 13020, VG_PTX_VERSION = 92 };
 
 struct vg_profile {
     const char *id, *name;
-    int arch;                  /* 90: compute capability 9.0 */
+    int arch; /* 90: compute capability 9.0 */
     int sms;
     uint64_t memory;           /* bytes */
     int smem_optin, smem_sm;   /* shared memory per block, per SM; bytes */
@@ -50,9 +50,9 @@ struct vg_context {
     unsigned long long id;
     bool is_primary;
     unsigned flags;
-    CUresult sticky;           /* of the launch that failed, else 0 */
+    CUresult sticky; /* of the launch that failed, else 0 */
     size_t limit[7];
-    CUdeviceptr grid_barrier;  /* workspace of cooperative launches, or 0 */
+    CUdeviceptr grid_barrier; /* workspace of cooperative launches, or 0 */
 };
 
 struct vg_function {
@@ -60,7 +60,7 @@ struct vg_function {
     struct vg_module *module;
     const struct ptx_func *ptx;
     struct vg_program *program;
-    int max_dynamic;           /* attribute, bytes */
+    int max_dynamic; /* attribute, bytes */
     int carveout, nonportable_cluster, cluster_policy, cache_config;
 };
 
@@ -70,7 +70,7 @@ struct vg_module {
     struct ptx_module *ptx;
     struct vg_function *function;
     unsigned nfunctions;
-    CUdeviceptr *address;      /* of ptx->sym[i]; 0: not in memory */
+    CUdeviceptr *address; /* of ptx->sym[i]; 0: not in memory */
 };
 
 struct vg_capture;
@@ -81,8 +81,8 @@ struct vg_stream {
     unsigned flags;
     int priority;
     struct vg_capture *capture;
-    uint64_t last_op;          /* of this stream in the capture */
-    bool is_joined;            /* the origin waits for last_op */
+    uint64_t last_op; /* of this stream in the capture */
+    bool is_joined;   /* the origin waits for last_op */
 };
 
 struct vg_event {
@@ -91,10 +91,10 @@ struct vg_event {
     unsigned flags;
     bool is_recorded;
     double time_ms;
-    uint64_t capture;             /* id of the capture that last recorded
-                                     it, which may have ended; else 0 */
-    CUstream stream;              /* ... in this stream, */
-    uint64_t op;                  /* behind this operation of it */
+    uint64_t capture; /* id of the capture that last recorded
+                         it, which may have ended; else 0 */
+    CUstream stream;  /* ... in this stream, */
+    uint64_t op;      /* behind this operation of it */
 };
 
 /* One unit of stream work. */
@@ -106,7 +106,7 @@ struct vg_work {
             CUfunction fn;
             uint32_t grid[3], block[3], cluster[3], dynamic;
             bool cooperative;
-            unsigned char *params;   /* owned */
+            unsigned char *params; /* owned */
         } launch;
         struct {
             bool to_host, from_host;
@@ -135,8 +135,14 @@ struct vg_graph {
 };
 
 enum vg_handle_kind {
-    VG_H_NONE, VG_H_CONTEXT, VG_H_MODULE, VG_H_FUNCTION, VG_H_STREAM,
-    VG_H_EVENT, VG_H_GRAPH, VG_H_EXEC
+    VG_H_NONE,
+    VG_H_CONTEXT,
+    VG_H_MODULE,
+    VG_H_FUNCTION,
+    VG_H_STREAM,
+    VG_H_EVENT,
+    VG_H_GRAPH,
+    VG_H_EXEC
 };
 
 /* The process-wide state, valid under the lock. */

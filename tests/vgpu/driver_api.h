@@ -237,103 +237,105 @@ typedef struct {
     X(cuDriverGetVersion, , 2020, (int *version))                             \
     X(cuGetErrorName, , 6000, (CUresult error, const char **name))            \
     X(cuGetErrorString, , 6000, (CUresult error, const char **text))          \
-    X(cuGetProcAddress, , 11030, (const char *symbol, void **fn, int version, \
-                                  uint64_t flags))                            \
-    X(cuGetProcAddress, _v2, 12000, (const char *symbol, void **fn,           \
-                                     int version, uint64_t flags,             \
-                                     int *status))                            \
+    X(cuGetProcAddress, , 11030,                                              \
+      (const char *symbol, void **fn, int version, uint64_t flags))           \
+    X(cuGetProcAddress, _v2, 12000,                                           \
+      (const char *symbol, void **fn, int version, uint64_t flags,            \
+       int *status))                                                          \
     /* devices */                                                             \
-    X(cuDeviceGet, , 2000, (CUdevice *device, int ordinal))                   \
+    X(cuDeviceGet, , 2000, (CUdevice * device, int ordinal))                  \
     X(cuDeviceGetCount, , 2000, (int *count))                                 \
     X(cuDeviceGetName, , 2000, (char *name, int n, CUdevice device))          \
-    X(cuDeviceGetUuid, , 9020, (CUuuid *uuid, CUdevice device))               \
-    X(cuDeviceGetUuid, _v2, 11040, (CUuuid *uuid, CUdevice device))           \
-    X(cuDeviceTotalMem, _v2, 3020, (size_t *bytes, CUdevice device))          \
-    X(cuDeviceGetAttribute, , 2000, (int *value, int attribute,               \
-                                     CUdevice device))                        \
-    X(cuDeviceComputeCapability, , 2000, (int *major, int *minor,             \
-                                          CUdevice device))                   \
+    X(cuDeviceGetUuid, , 9020, (CUuuid * uuid, CUdevice device))              \
+    X(cuDeviceGetUuid, _v2, 11040, (CUuuid * uuid, CUdevice device))          \
+    X(cuDeviceTotalMem, _v2, 3020, (size_t * bytes, CUdevice device))         \
+    X(cuDeviceGetAttribute, , 2000,                                           \
+      (int *value, int attribute, CUdevice device))                           \
+    X(cuDeviceComputeCapability, , 2000,                                      \
+      (int *major, int *minor, CUdevice device))                              \
     /* contexts */                                                            \
-    X(cuDevicePrimaryCtxRetain, , 7000, (CUcontext *ctx, CUdevice device))    \
+    X(cuDevicePrimaryCtxRetain, , 7000, (CUcontext * ctx, CUdevice device))   \
     X(cuDevicePrimaryCtxRelease, _v2, 11000, (CUdevice device))               \
     X(cuDevicePrimaryCtxReset, _v2, 11000, (CUdevice device))                 \
-    X(cuDevicePrimaryCtxSetFlags, _v2, 11000, (CUdevice device,               \
-                                               unsigned flags))               \
-    X(cuDevicePrimaryCtxGetState, , 7000, (CUdevice device, unsigned *flags,  \
-                                           int *active))                      \
-    X(cuCtxCreate, _v2, 3020, (CUcontext *ctx, unsigned flags,                \
-                               CUdevice device))                              \
-    X(cuCtxCreate, _v3, 11040, (CUcontext *ctx, void *affinity, int n,        \
-                                unsigned flags, CUdevice device))             \
-    X(cuCtxCreate, _v4, 12050, (CUcontext *ctx, CUctxCreateParams *params,    \
-                                unsigned flags, CUdevice device))             \
+    X(cuDevicePrimaryCtxSetFlags, _v2, 11000,                                 \
+      (CUdevice device, unsigned flags))                                      \
+    X(cuDevicePrimaryCtxGetState, , 7000,                                     \
+      (CUdevice device, unsigned *flags, int *active))                        \
+    X(cuCtxCreate, _v2, 3020,                                                 \
+      (CUcontext * ctx, unsigned flags, CUdevice device))                     \
+    X(cuCtxCreate, _v3, 11040,                                                \
+      (CUcontext * ctx, void *affinity, int n, unsigned flags,                \
+       CUdevice device))                                                      \
+    X(cuCtxCreate, _v4, 12050,                                                \
+      (CUcontext * ctx, CUctxCreateParams * params, unsigned flags,           \
+       CUdevice device))                                                      \
     X(cuCtxDestroy, _v2, 4000, (CUcontext ctx))                               \
     X(cuCtxPushCurrent, _v2, 4000, (CUcontext ctx))                           \
-    X(cuCtxPopCurrent, _v2, 4000, (CUcontext *ctx))                           \
+    X(cuCtxPopCurrent, _v2, 4000, (CUcontext * ctx))                          \
     X(cuCtxSetCurrent, , 4000, (CUcontext ctx))                               \
-    X(cuCtxGetCurrent, , 4000, (CUcontext *ctx))                              \
-    X(cuCtxGetDevice, , 2000, (CUdevice *device))                             \
+    X(cuCtxGetCurrent, , 4000, (CUcontext * ctx))                             \
+    X(cuCtxGetDevice, , 2000, (CUdevice * device))                            \
     X(cuCtxGetFlags, , 7000, (unsigned *flags))                               \
     X(cuCtxGetId, , 12000, (CUcontext ctx, unsigned long long *id))           \
     X(cuCtxGetApiVersion, , 3020, (CUcontext ctx, unsigned *version))         \
-    X(cuCtxGetLimit, , 3010, (size_t *value, int limit))                      \
+    X(cuCtxGetLimit, , 3010, (size_t * value, int limit))                     \
     X(cuCtxSetLimit, , 3010, (int limit, size_t value))                       \
     X(cuCtxGetStreamPriorityRange, , 5050, (int *least, int *greatest))       \
     X(cuCtxSynchronize, , 2000, (void))                                       \
     /* modules and functions */                                               \
-    X(cuModuleLoad, , 2000, (CUmodule *module, const char *path))             \
-    X(cuModuleLoadData, , 2000, (CUmodule *module, const void *image))        \
-    X(cuModuleLoadDataEx, , 2010, (CUmodule *module, const void *image,       \
-                                   unsigned n, int *options, void **values))  \
-    X(cuModuleLoadFatBinary, , 2000, (CUmodule *module, const void *image))   \
+    X(cuModuleLoad, , 2000, (CUmodule * module, const char *path))            \
+    X(cuModuleLoadData, , 2000, (CUmodule * module, const void *image))       \
+    X(cuModuleLoadDataEx, , 2010,                                             \
+      (CUmodule * module, const void *image, unsigned n, int *options,        \
+       void **values))                                                        \
+    X(cuModuleLoadFatBinary, , 2000, (CUmodule * module, const void *image))  \
     X(cuModuleUnload, , 2000, (CUmodule module))                              \
-    X(cuModuleGetFunction, , 2000, (CUfunction *fn, CUmodule module,          \
-                                    const char *name))                        \
+    X(cuModuleGetFunction, , 2000,                                            \
+      (CUfunction * fn, CUmodule module, const char *name))                   \
     X(cuModuleGetFunctionCount, , 12040, (unsigned *count, CUmodule module))  \
-    X(cuModuleGetGlobal, _v2, 3020, (CUdeviceptr *at, size_t *bytes,          \
-                                     CUmodule module, const char *name))      \
+    X(cuModuleGetGlobal, _v2, 3020,                                           \
+      (CUdeviceptr * at, size_t * bytes, CUmodule module, const char *name))  \
     X(cuModuleGetLoadingMode, , 11070, (int *mode))                           \
     X(cuFuncGetAttribute, , 2020, (int *value, int attribute, CUfunction fn)) \
     X(cuFuncSetAttribute, , 9000, (CUfunction fn, int attribute, int value))  \
     X(cuFuncSetCacheConfig, , 3000, (CUfunction fn, int config))              \
-    X(cuFuncGetModule, , 11000, (CUmodule *module, CUfunction fn))            \
+    X(cuFuncGetModule, , 11000, (CUmodule * module, CUfunction fn))           \
     X(cuFuncGetName, , 12030, (const char **name, CUfunction fn))             \
-    X(cuFuncGetParamInfo, , 12040, (CUfunction fn, size_t i, size_t *offset,  \
-                                    size_t *bytes))                           \
+    X(cuFuncGetParamInfo, , 12040,                                            \
+      (CUfunction fn, size_t i, size_t * offset, size_t * bytes))             \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessor, , 6050,                    \
       (int *blocks, CUfunction fn, int block_size, size_t dynamic))           \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, , 7000,           \
       (int *blocks, CUfunction fn, int block_size, size_t dynamic,            \
        unsigned flags))                                                       \
     X(cuOccupancyAvailableDynamicSMemPerBlock, , 10020,                       \
-      (size_t *dynamic, CUfunction fn, int blocks, int block_size))           \
+      (size_t * dynamic, CUfunction fn, int blocks, int block_size))          \
     /* launches */                                                            \
-    X(cuLaunchKernel, , 4000, (CUfunction fn, unsigned gx, unsigned gy,       \
-                               unsigned gz, unsigned bx, unsigned by,         \
-                               unsigned bz, unsigned dynamic,                 \
-                               CUstream stream, void **params,                \
-                               void **extra))                                 \
-    X(cuLaunchKernelEx, , 11060, (const CUlaunchConfig *config,               \
-                                  CUfunction fn, void **params,               \
-                                  void **extra))                              \
-    X(cuLaunchCooperativeKernel, , 9000, (CUfunction fn, unsigned gx,         \
-                                          unsigned gy, unsigned gz,           \
-                                          unsigned bx, unsigned by,           \
-                                          unsigned bz, unsigned dynamic,      \
-                                          CUstream stream, void **params))    \
-    X(cuLaunchHostFunc, , 10000, (CUstream stream, CUhostFn *fn, void *user)) \
+    X(cuLaunchKernel, , 4000,                                                 \
+      (CUfunction fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx,     \
+       unsigned by, unsigned bz, unsigned dynamic, CUstream stream,           \
+       void **params, void **extra))                                          \
+    X(cuLaunchKernelEx, , 11060,                                              \
+      (const CUlaunchConfig *config, CUfunction fn, void **params,            \
+       void **extra))                                                         \
+    X(cuLaunchCooperativeKernel, , 9000,                                      \
+      (CUfunction fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx,     \
+       unsigned by, unsigned bz, unsigned dynamic, CUstream stream,           \
+       void **params))                                                        \
+    X(cuLaunchHostFunc, , 10000,                                              \
+      (CUstream stream, CUhostFn * fn, void *user))                           \
     /* memory */                                                              \
-    X(cuMemGetInfo, _v2, 3020, (size_t *available, size_t *total))            \
-    X(cuMemAlloc, _v2, 3020, (CUdeviceptr *at, size_t bytes))                 \
-    X(cuMemAllocPitch, _v2, 3020, (CUdeviceptr *at, size_t *pitch,            \
-                                   size_t width, size_t height,               \
-                                   unsigned element))                         \
+    X(cuMemGetInfo, _v2, 3020, (size_t * available, size_t * total))          \
+    X(cuMemAlloc, _v2, 3020, (CUdeviceptr * at, size_t bytes))                \
+    X(cuMemAllocPitch, _v2, 3020,                                             \
+      (CUdeviceptr * at, size_t * pitch, size_t width, size_t height,         \
+       unsigned element))                                                     \
     X(cuMemFree, _v2, 3020, (CUdeviceptr at))                                 \
-    X(cuMemAllocAsync, , 11020, (CUdeviceptr *at, size_t bytes,               \
-                                 CUstream stream))                            \
+    X(cuMemAllocAsync, , 11020,                                               \
+      (CUdeviceptr * at, size_t bytes, CUstream stream))                      \
     X(cuMemFreeAsync, , 11020, (CUdeviceptr at, CUstream stream))             \
-    X(cuMemGetAddressRange, _v2, 3020, (CUdeviceptr *base, size_t *bytes,     \
-                                        CUdeviceptr at))                      \
+    X(cuMemGetAddressRange, _v2, 3020,                                        \
+      (CUdeviceptr * base, size_t * bytes, CUdeviceptr at))                   \
     X(cuMemAllocHost, _v2, 3020, (void **at, size_t bytes))                   \
     X(cuMemHostAlloc, , 2020, (void **at, size_t bytes, unsigned flags))      \
     X(cuMemFreeHost, , 2000, (void *at))                                      \
@@ -343,59 +345,58 @@ typedef struct {
     X(cuMemcpyHtoD, _v2, 3020, (CUdeviceptr dst, const void *src, size_t n))  \
     X(cuMemcpyDtoH, _v2, 3020, (void *dst, CUdeviceptr src, size_t n))        \
     X(cuMemcpyDtoD, _v2, 3020, (CUdeviceptr dst, CUdeviceptr src, size_t n))  \
-    X(cuMemcpyAsync, , 4000, (CUdeviceptr dst, CUdeviceptr src, size_t n,     \
-                              CUstream stream))                               \
-    X(cuMemcpyHtoDAsync, _v2, 3020, (CUdeviceptr dst, const void *src,        \
-                                     size_t n, CUstream stream))              \
-    X(cuMemcpyDtoHAsync, _v2, 3020, (void *dst, CUdeviceptr src, size_t n,    \
-                                     CUstream stream))                        \
-    X(cuMemcpyDtoDAsync, _v2, 3020, (CUdeviceptr dst, CUdeviceptr src,        \
-                                     size_t n, CUstream stream))              \
+    X(cuMemcpyAsync, , 4000,                                                  \
+      (CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream))          \
+    X(cuMemcpyHtoDAsync, _v2, 3020,                                           \
+      (CUdeviceptr dst, const void *src, size_t n, CUstream stream))          \
+    X(cuMemcpyDtoHAsync, _v2, 3020,                                           \
+      (void *dst, CUdeviceptr src, size_t n, CUstream stream))                \
+    X(cuMemcpyDtoDAsync, _v2, 3020,                                           \
+      (CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream))          \
     X(cuMemsetD8, _v2, 3020, (CUdeviceptr dst, unsigned char v, size_t n))    \
     X(cuMemsetD16, _v2, 3020, (CUdeviceptr dst, unsigned short v, size_t n))  \
     X(cuMemsetD32, _v2, 3020, (CUdeviceptr dst, unsigned v, size_t n))        \
-    X(cuMemsetD8Async, , 3020, (CUdeviceptr dst, unsigned char v, size_t n,   \
-                                CUstream stream))                             \
-    X(cuMemsetD16Async, , 3020, (CUdeviceptr dst, unsigned short v, size_t n, \
-                                 CUstream stream))                            \
-    X(cuMemsetD32Async, , 3020, (CUdeviceptr dst, unsigned v, size_t n,       \
-                                 CUstream stream))                            \
-    X(cuPointerGetAttribute, , 4000, (void *value, int attribute,             \
-                                      CUdeviceptr at))                        \
+    X(cuMemsetD8Async, , 3020,                                                \
+      (CUdeviceptr dst, unsigned char v, size_t n, CUstream stream))          \
+    X(cuMemsetD16Async, , 3020,                                               \
+      (CUdeviceptr dst, unsigned short v, size_t n, CUstream stream))         \
+    X(cuMemsetD32Async, , 3020,                                               \
+      (CUdeviceptr dst, unsigned v, size_t n, CUstream stream))               \
+    X(cuPointerGetAttribute, , 4000,                                          \
+      (void *value, int attribute, CUdeviceptr at))                           \
     /* streams and events */                                                  \
-    X(cuStreamCreate, , 2000, (CUstream *stream, unsigned flags))             \
-    X(cuStreamCreateWithPriority, , 5050, (CUstream *stream, unsigned flags,  \
-                                           int priority))                     \
+    X(cuStreamCreate, , 2000, (CUstream * stream, unsigned flags))            \
+    X(cuStreamCreateWithPriority, , 5050,                                     \
+      (CUstream * stream, unsigned flags, int priority))                      \
     X(cuStreamDestroy, _v2, 4000, (CUstream stream))                          \
     X(cuStreamQuery, , 2000, (CUstream stream))                               \
     X(cuStreamSynchronize, , 2000, (CUstream stream))                         \
     X(cuStreamGetFlags, , 5050, (CUstream stream, unsigned *flags))           \
     X(cuStreamGetPriority, , 5050, (CUstream stream, int *priority))          \
-    X(cuStreamGetCtx, , 9020, (CUstream stream, CUcontext *ctx))              \
-    X(cuStreamWaitEvent, , 3020, (CUstream stream, CUevent event,             \
-                                  unsigned flags))                            \
-    X(cuStreamAddCallback, , 5000, (CUstream stream, CUstreamCallback *fn,    \
-                                    void *user, unsigned flags))              \
-    X(cuEventCreate, , 2000, (CUevent *event, unsigned flags))                \
+    X(cuStreamGetCtx, , 9020, (CUstream stream, CUcontext * ctx))             \
+    X(cuStreamWaitEvent, , 3020,                                              \
+      (CUstream stream, CUevent event, unsigned flags))                       \
+    X(cuStreamAddCallback, , 5000,                                            \
+      (CUstream stream, CUstreamCallback * fn, void *user, unsigned flags))   \
+    X(cuEventCreate, , 2000, (CUevent * event, unsigned flags))               \
     X(cuEventDestroy, _v2, 4000, (CUevent event))                             \
     X(cuEventRecord, , 2000, (CUevent event, CUstream stream))                \
-    X(cuEventRecordWithFlags, , 11010, (CUevent event, CUstream stream,       \
-                                        unsigned flags))                      \
+    X(cuEventRecordWithFlags, , 11010,                                        \
+      (CUevent event, CUstream stream, unsigned flags))                       \
     X(cuEventQuery, , 2000, (CUevent event))                                  \
     X(cuEventSynchronize, , 2000, (CUevent event))                            \
     X(cuEventElapsedTime, , 2000, (float *ms, CUevent start, CUevent end))    \
-    X(cuEventElapsedTime, _v2, 12080, (float *ms, CUevent start,              \
-                                       CUevent end))                          \
+    X(cuEventElapsedTime, _v2, 12080,                                         \
+      (float *ms, CUevent start, CUevent end))                                \
     /* capture and graphs */                                                  \
     X(cuStreamBeginCapture, _v2, 10010, (CUstream stream, int mode))          \
-    X(cuStreamEndCapture, , 10000, (CUstream stream, CUgraph *graph))         \
+    X(cuStreamEndCapture, , 10000, (CUstream stream, CUgraph * graph))        \
     X(cuStreamIsCapturing, , 10000, (CUstream stream, int *status))           \
     X(cuThreadExchangeStreamCaptureMode, , 10010, (int *mode))                \
-    X(cuGraphGetNodes, , 10000, (CUgraph graph, CUgraphNode *nodes,           \
-                                 size_t *count))                              \
-    X(cuGraphInstantiateWithFlags, , 11040, (CUgraphExec *exec,               \
-                                             CUgraph graph,                   \
-                                             unsigned long long flags))       \
+    X(cuGraphGetNodes, , 10000,                                               \
+      (CUgraph graph, CUgraphNode * nodes, size_t * count))                   \
+    X(cuGraphInstantiateWithFlags, , 11040,                                   \
+      (CUgraphExec * exec, CUgraph graph, unsigned long long flags))          \
     X(cuGraphUpload, , 11010, (CUgraphExec exec, CUstream stream))            \
     X(cuGraphLaunch, , 10000, (CUgraphExec exec, CUstream stream))            \
     X(cuGraphExecDestroy, , 10000, (CUgraphExec exec))                        \

@@ -29,6 +29,7 @@ CUresult vg_drv_current(struct vg_context **ctx)
     return (*ctx)->sticky;
 }
 
+/* A context with CUDA's default limits (stack, printf, heap, ...). */
 static struct vg_context *create(unsigned flags)
 {
     static const size_t limit[LIMITS] = {1024, 1 << 20, 8 << 20, 2,
@@ -48,6 +49,8 @@ static struct vg_context *create(unsigned flags)
     return c;
 }
 
+/* Everything that the context owns goes with it; other threads that have it
+ * current see CUDA_ERROR_CONTEXT_IS_DESTROYED. */
 static void destroy(struct vg_context *c)
 {
     vg_drv_destroy_owned(c);
@@ -58,6 +61,7 @@ static void destroy(struct vg_context *c)
 
 /* --- the primary context ------------------------------------------------- */
 
+/* The first retain makes the context.  It does not become current. */
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
 {
     VG_ENTRY;
@@ -77,6 +81,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* The last release destroys it. */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     VG_ENTRY;
@@ -106,6 +111,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* Flags choose how a thread waits; here nothing waits, they are remembered. */
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags)
 {
     VG_ENTRY;
@@ -134,6 +140,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags,
 
 /* --- other contexts ------------------------------------------------------ */
 
+/* The new context becomes current to the calling thread. */
 CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice device)
 {
     VG_ENTRY;
@@ -151,6 +158,7 @@ CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* Execution affinity needs MPS, which is not here. */
 CUresult cuCtxCreate_v3(CUcontext *ctx, void *affinity, int n, unsigned flags,
                         CUdevice device)
 {
@@ -195,6 +203,7 @@ CUresult cuCtxPushCurrent_v2(CUcontext ctx)
     return CUDA_SUCCESS;
 }
 
+/* Also pops a context that has been destroyed. */
 CUresult cuCtxPopCurrent_v2(CUcontext *ctx)
 {
     VG_ENTRY;
@@ -225,6 +234,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx)
     return CUDA_SUCCESS;
 }
 
+/* *ctx is NULL, without an error, when there is none. */
 CUresult cuCtxGetCurrent(CUcontext *ctx)
 {
     VG_ENTRY;
@@ -314,6 +324,8 @@ CUresult cuCtxGetLimit(size_t *value, int limit)
     return CUDA_SUCCESS;
 }
 
+/* Limits are remembered; local memory is sized by the kernel, whatever the
+ * stack limit says. */
 CUresult cuCtxSetLimit(int limit, size_t value)
 {
     VG_ENTRY;
@@ -329,6 +341,7 @@ CUresult cuCtxSetLimit(int limit, size_t value)
     return CUDA_SUCCESS;
 }
 
+/* The range of real devices; priorities have no effect. */
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
     VG_ENTRY;
@@ -343,6 +356,7 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
     return CUDA_SUCCESS;
 }
 
+/* All work is done already; reports a sticky error. */
 CUresult cuCtxSynchronize(void)
 {
     VG_ENTRY;

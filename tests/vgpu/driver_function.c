@@ -16,6 +16,7 @@ static int clamp(int64_t v, int lo, int hi)
     return v < lo ? lo : v > hi ? hi : (int)v;
 }
 
+/* 0 when the directive is absent. */
 static unsigned product(const unsigned v[3])
 {
     return v[0] * v[1] * v[2];
@@ -34,6 +35,8 @@ int vg_drv_max_threads(const struct vg_function *f)
     return n && n < 1024 ? (int)n : 1024;
 }
 
+/* With .minnctapersm n, ptxas must leave room for n blocks: 65,536 registers
+ * over n times the threads of a block, in steps of 8. */
 int vg_drv_registers(const struct vg_function *f)
 {
     int warps = (vg_drv_max_threads(f) + 31) / 32;
@@ -44,6 +47,9 @@ int vg_drv_registers(const struct vg_function *f)
     return clamp(f->program->max_live, 16, clamp(cap, 16, 255));
 }
 
+/* The least of four limits (Programming Guide, "Occupancy Calculator"):
+ * blocks, threads, registers in units of 256 a warp, and shared memory in
+ * units of 128 with 1 KiB a block reserved. */
 int vg_drv_occupancy(const struct vg_function *f, int threads,
                      uint64_t dynamic)
 {
@@ -67,6 +73,7 @@ static bool needs_cluster(const struct vg_function *f)
     return f->ptx->cluster[0] != 0;
 }
 
+/* The attributes of CUDA 13.0, by number. */
 CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction fn)
 {
     VG_ENTRY;
@@ -99,25 +106,26 @@ CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction fn)
         [CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE] =
             f->cluster_policy,
     };
-    if (attribute < 0 ||
-        attribute >= (int)(sizeof table / sizeof *table))
+    if (attribute < 0 || attribute >= (int)(sizeof table / sizeof *table))
         return CUDA_ERROR_INVALID_VALUE;
     *value = table[attribute];
     return CUDA_SUCCESS;
 }
 
+/* Static and dynamic shared memory together may reach the opt-in limit. */
 static CUresult set_max_dynamic(struct vg_function *f, int value)
 {
     int most = vg_driver.profile.smem_optin - (int)f->ptx->shared_bytes;
     if (value < 0 || value > most)
         return vg_drv_error(CUDA_ERROR_INVALID_VALUE,
                             "kernel '%s': %d bytes of dynamic shared memory, "
-                            "at most %d on %s", f->ptx->name, value, most,
-                            vg_driver.profile.id);
+                            "at most %d on %s",
+                            f->ptx->name, value, most, vg_driver.profile.id);
     f->max_dynamic = value;
     return CUDA_SUCCESS;
 }
 
+/* The other attributes are facts about the code and cannot be set. */
 CUresult cuFuncSetAttribute(CUfunction fn, int attribute, int value)
 {
     VG_ENTRY;
@@ -149,6 +157,7 @@ CUresult cuFuncSetAttribute(CUfunction fn, int attribute, int value)
     }
 }
 
+/* A hint since compute capability 7.0; remembered. */
 CUresult cuFuncSetCacheConfig(CUfunction fn, int config)
 {
     VG_ENTRY;
@@ -234,6 +243,8 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
         blocks, fn, block_size, dynamic, 0);
 }
 
+/* What each of `blocks` resident blocks can have, whatever the attribute now
+ * allows. */
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic,
                                                  CUfunction fn, int blocks,
                                                  int block_size)

@@ -19,18 +19,18 @@ enum { MAX_FORKS = 64 };
 struct vg_capture {
     uint64_t id;
     struct vg_stream *origin;
-    struct vg_stream *fork[MAX_FORKS];  /* the other capturing streams */
+    struct vg_stream *fork[MAX_FORKS]; /* the other capturing streams */
     int nforks;
     int mode;
     pthread_t thread;
     bool is_broken;
     struct vg_work *work;
     int nwork, room;
-    uint64_t nops;                      /* numbers work and event records */
+    uint64_t nops; /* numbers work and event records */
     struct vg_capture *next;
 };
 
-static struct vg_capture *captures;     /* all that are running */
+static struct vg_capture *captures; /* all that are running */
 static uint64_t last_id;
 static _Thread_local int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -48,6 +48,8 @@ static bool heeds(const struct vg_capture *c)
                        thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
+/* Allocation, release and synchronisation are "unsafe" during a capture: they
+ * break it and fail. */
 CUresult vg_drv_capture_forbids(const char *what)
 {
     CUresult r = CUDA_SUCCESS;
@@ -61,6 +63,8 @@ CUresult vg_drv_capture_forbids(const char *what)
     return r;
 }
 
+/* The default stream waits for blocking streams, so it would pull work into
+ * their capture. */
 CUresult vg_drv_capture_forbids_default(const char *what)
 {
     CUresult r = CUDA_SUCCESS;
@@ -82,6 +86,7 @@ CUresult vg_drv_capture_break(struct vg_stream *s, CUresult error)
 
 /* --- recording ----------------------------------------------------------- */
 
+/* The capture owns the work from here on. */
 CUresult vg_drv_capture_append(struct vg_stream *s, struct vg_work *work)
 {
     struct vg_capture *c = s->capture;
@@ -106,6 +111,7 @@ out:
     return r;
 }
 
+/* The event stands behind the last work of its stream so far. */
 void vg_drv_capture_record(struct vg_stream *s, struct vg_event *e)
 {
     e->capture = s->capture->id;
@@ -169,6 +175,7 @@ CUresult vg_drv_capture_wait(struct vg_stream *s, struct vg_event *e)
 
 /* --- begin and end ------------------------------------------------------- */
 
+/* From now on the stream's work is recorded. */
 CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
 {
     VG_ENTRY;
@@ -232,6 +239,7 @@ static CUresult judge(const struct vg_capture *c)
     return CUDA_SUCCESS;
 }
 
+/* Takes over work when it succeeds. */
 static CUresult make_graph(struct vg_context *ctx, enum vg_handle_kind kind,
                            struct vg_work *work, int n, void **handle)
 {
@@ -245,6 +253,7 @@ static CUresult make_graph(struct vg_context *ctx, enum vg_handle_kind kind,
     return CUDA_SUCCESS;
 }
 
+/* The capture ends even when it failed, and *graph is NULL then. */
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
     VG_ENTRY;
@@ -295,6 +304,7 @@ CUresult cuStreamIsCapturing(CUstream stream, int *status)
 }
 VG_ALIAS(cuStreamIsCapturing_ptsz, cuStreamIsCapturing);
 
+/* Swaps the calling thread's own mode. */
 CUresult cuThreadExchangeStreamCaptureMode(int *mode)
 {
     VG_ENTRY;
@@ -351,6 +361,7 @@ static struct vg_work *copy_work(const struct vg_work *work, int n)
     return copy;
 }
 
+/* The executable graph has its own copy: the graph may be destroyed. */
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
                                      unsigned long long flags)
 {
@@ -397,6 +408,7 @@ CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
 }
 VG_ALIAS(cuGraphUpload_ptsz, cuGraphUpload);
 
+/* Runs the list; the first error ends it. */
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
     VG_ENTRY;
@@ -416,6 +428,7 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 }
 VG_ALIAS(cuGraphLaunch_ptsz, cuGraphLaunch);
 
+/* The number of nodes; nodes have no handles of their own here. */
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
 {
     VG_ENTRY;

@@ -11,6 +11,7 @@
 
 /* --- validation ---------------------------------------------------------- */
 
+/* kernel 'NAME': WHAT GOT, LIMIT ALLOWED */
 static CUresult refuse(const struct vg_function *f, CUresult error,
                        const char *what, unsigned long long got,
                        const char *limit, unsigned long long allowed)
@@ -19,6 +20,7 @@ static CUresult refuse(const struct vg_function *f, CUresult error,
                         what, got, limit, allowed);
 }
 
+/* CUDA C++ Programming Guide, technical specifications. */
 static CUresult check_grid(const struct vg_function *f, const uint32_t grid[3])
 {
     static const unsigned most[3] = {INT32_MAX, 65535, 65535};
@@ -30,6 +32,8 @@ static CUresult check_grid(const struct vg_function *f, const uint32_t grid[3])
     return CUDA_SUCCESS;
 }
 
+/* At most 1024 x 1024 x 64, no more threads than .maxntid and exactly
+ * .reqntid. */
 static CUresult check_block(const struct vg_function *f,
                             const uint32_t block[3])
 {
@@ -51,6 +55,8 @@ static CUresult check_block(const struct vg_function *f,
     return CUDA_SUCCESS;
 }
 
+/* Fills in the kernel's own cluster; then clusters of at most 8 blocks (16
+ * with the attribute) must tile the grid. */
 static CUresult check_cluster(const struct vg_function *f, struct vg_work *w)
 {
     uint32_t *cluster = w->launch.cluster;
@@ -80,15 +86,15 @@ static CUresult check_cluster(const struct vg_function *f, struct vg_work *w)
     return CUDA_SUCCESS;
 }
 
+/* A cooperative grid waits for itself, so all of it must be resident. */
 static CUresult check_residency(const struct vg_function *f,
                                 const struct vg_work *w)
 {
     const uint32_t *b = w->launch.block, *g = w->launch.grid;
     int threads = (int)(b[0] * b[1] * b[2]);
     uint64_t blocks = (uint64_t)g[0] * g[1] * g[2];
-    uint64_t most =
-        (uint64_t)vg_drv_occupancy(f, threads, w->launch.dynamic) *
-        (uint64_t)vg_driver.profile.sms;
+    uint64_t most = (uint64_t)vg_drv_occupancy(f, threads, w->launch.dynamic) *
+                    (uint64_t)vg_driver.profile.sms;
     if (w->launch.cooperative && blocks > most)
         return refuse(f, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
                       "cooperative blocks", blocks, "at most", most);
@@ -110,6 +116,7 @@ static CUresult validate(const struct vg_function *f, struct vg_work *w)
 
 /* --- parameters ---------------------------------------------------------- */
 
+/* 0 when the function is gone. */
 size_t vg_drv_params_bytes(const struct vg_work *w)
 {
     const struct vg_function *f = vg_drv_function(w->launch.fn);
@@ -130,6 +137,8 @@ static CUresult read_extra(void **extra, const void **buffer, size_t *size)
     return *buffer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Lays the parameters out as the kernel reads them: from one pointer each, or
+ * from a buffer. */
 static CUresult gather_params(const struct vg_function *f, void **params,
                               void **extra, unsigned char *out)
 {
@@ -151,14 +160,16 @@ static CUresult gather_params(const struct vg_function *f, void **params,
         }
         return CUDA_SUCCESS;
     }
-    CUresult r = extra ? read_extra(extra, &buffer, &size)
-                       : CUDA_ERROR_INVALID_VALUE;
+    CUresult r =
+        extra ? read_extra(extra, &buffer, &size) : CUDA_ERROR_INVALID_VALUE;
     if (r)
-        return vg_drv_error(r, "kernel '%s' has %d parameters, the launch "
-                            "gives none", ptx->name, ptx->nparams);
+        return vg_drv_error(r,
+                            "kernel '%s' has %d parameters, the launch "
+                            "gives none",
+                            ptx->name, ptx->nparams);
     if (size < ptx->param_bytes)
-        return refuse(f, CUDA_ERROR_INVALID_VALUE, "bytes of parameters",
-                      size, "needed are", ptx->param_bytes);
+        return refuse(f, CUDA_ERROR_INVALID_VALUE, "bytes of parameters", size,
+                      "needed are", ptx->param_bytes);
     memcpy(out, buffer, ptx->param_bytes);
     return CUDA_SUCCESS;
 }
@@ -178,18 +189,22 @@ static CUresult grid_barrier(struct vg_context *ctx)
     return r;
 }
 
+/* Runs the grid.  An error of the kernel itself (700 and above) is sticky. */
 CUresult vg_drv_run_launch(struct vg_context *ctx, const struct vg_work *w)
 {
     const struct vg_function *f = vg_drv_function(w->launch.fn);
     struct vg_result result = {0};
     if (!f)
         return CUDA_ERROR_INVALID_HANDLE;
-    struct vg_config c = {
-        .dynamic_shared = w->launch.dynamic, .params = w->launch.params,
-        .cooperative = w->launch.cooperative, .seed = vg_driver.seed,
-        .threads = vg_driver.threads, .checks = vg_driver.checks,
-        .sms = (unsigned)vg_driver.profile.sms,
-        .arch = (unsigned)vg_driver.profile.arch, .memory = vg_driver.mem};
+    struct vg_config c = {.dynamic_shared = w->launch.dynamic,
+                          .params = w->launch.params,
+                          .cooperative = w->launch.cooperative,
+                          .seed = vg_driver.seed,
+                          .threads = vg_driver.threads,
+                          .checks = vg_driver.checks,
+                          .sms = (unsigned)vg_driver.profile.sms,
+                          .arch = (unsigned)vg_driver.profile.arch,
+                          .memory = vg_driver.mem};
     memcpy(c.grid, w->launch.grid, sizeof c.grid);
     memcpy(c.block, w->launch.block, sizeof c.block);
     memcpy(c.cluster, w->launch.cluster, sizeof c.cluster);
@@ -211,6 +226,7 @@ CUresult vg_drv_run_launch(struct vg_context *ctx, const struct vg_work *w)
 
 /* --- entry points -------------------------------------------------------- */
 
+/* What all three ways to launch share. */
 static CUresult launch(struct vg_work *w, CUstream handle, void **params,
                        void **extra)
 {
@@ -244,13 +260,15 @@ CUresult cuLaunchKernel(CUfunction fn, unsigned gx, unsigned gy, unsigned gz,
 {
     VG_ENTRY;
     struct vg_work w = {.kind = VG_WORK_LAUNCH,
-                        .launch = {.fn = fn, .grid = {gx, gy, gz},
+                        .launch = {.fn = fn,
+                                   .grid = {gx, gy, gz},
                                    .block = {bx, by, bz},
                                    .dynamic = dynamic}};
     return launch(&w, stream, params, extra);
 }
 VG_ALIAS(cuLaunchKernel_ptsz, cuLaunchKernel);
 
+/* Without `extra`, as in the driver. */
 CUresult cuLaunchCooperativeKernel(CUfunction fn, unsigned gx, unsigned gy,
                                    unsigned gz, unsigned bx, unsigned by,
                                    unsigned bz, unsigned dynamic,
@@ -258,8 +276,10 @@ CUresult cuLaunchCooperativeKernel(CUfunction fn, unsigned gx, unsigned gy,
 {
     VG_ENTRY;
     struct vg_work w = {.kind = VG_WORK_LAUNCH,
-                        .launch = {.fn = fn, .grid = {gx, gy, gz},
-                                   .block = {bx, by, bz}, .dynamic = dynamic,
+                        .launch = {.fn = fn,
+                                   .grid = {gx, gy, gz},
+                                   .block = {bx, by, bz},
+                                   .dynamic = dynamic,
                                    .cooperative = true}};
     return launch(&w, stream, params, NULL);
 }
@@ -293,7 +313,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction fn,
         return CUDA_ERROR_INVALID_VALUE;
     struct vg_work w = {
         .kind = VG_WORK_LAUNCH,
-        .launch = {.fn = fn, .grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
+        .launch = {.fn = fn,
+                   .grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
                    .block = {c->blockDimX, c->blockDimY, c->blockDimZ},
                    .dynamic = c->sharedMemBytes}};
     for (unsigned i = 0; i < c->numAttrs; i++) {

@@ -14,9 +14,10 @@
 static struct allocation {
     CUdeviceptr at;
     struct vg_context *ctx;
-} *owned;
+} * owned;
 static size_t nowned, room;
 
+/* Records an allocation; false when out of host memory. */
 static bool own(struct vg_context *ctx, CUdeviceptr at)
 {
     if (nowned == room) {
@@ -48,6 +49,7 @@ void vg_drv_free(CUdeviceptr at)
     vg_mem_free(vg_driver.mem, at);
 }
 
+/* Whatever a dying context still has. */
 void vg_drv_memory_release(struct vg_context *owner)
 {
     for (size_t i = nowned; i-- > 0;)
@@ -75,6 +77,8 @@ CUresult vg_drv_alloc(struct vg_context *ctx, uint64_t bytes, unsigned flags,
 
 /* --- allocation ---------------------------------------------------------- */
 
+/* Memory comes unwritten: a kernel that reads it before writing it is
+ * reported. */
 static CUresult alloc(CUdeviceptr *at, size_t bytes, unsigned flags)
 {
     struct vg_context *ctx;
@@ -102,6 +106,7 @@ unsigned long long vgpu_alloc_sparse(unsigned long long bytes)
     return guard.is_locked && !alloc(&at, bytes, VG_ALLOC_SPARSE) ? at : 0;
 }
 
+/* Rows start at multiples of 512 bytes. */
 CUresult cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width,
                             size_t height, unsigned element)
 {
@@ -126,7 +131,8 @@ static CUresult release(CUdeviceptr at)
     if (find(at) == nowned)
         return vg_drv_error(CUDA_ERROR_INVALID_VALUE,
                             "cuMemFree of 0x%llx, which is not the start of a "
-                            "live allocation", at);
+                            "live allocation",
+                            at);
     vg_drv_free(at);
     return CUDA_SUCCESS;
 }
@@ -151,6 +157,7 @@ static CUresult refuse_in_capture(CUstream handle, const char *what)
     return r;
 }
 
+/* There is one pool, and a stream is always up to date. */
 CUresult cuMemAllocAsync(CUdeviceptr *at, size_t bytes, CUstream stream)
 {
     VG_ENTRY;
@@ -185,6 +192,8 @@ CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
 
 /* --- pinned host memory: page-aligned memory of this process ------------- */
 
+/* Host memory is not mapped into the device: a kernel that is given such a
+ * pointer faults. */
 CUresult cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
 {
     VG_ENTRY;
@@ -216,6 +225,7 @@ CUresult cuMemFreeHost(void *at)
     return CUDA_SUCCESS;
 }
 
+/* All host memory can be copied from, so there is nothing to do. */
 CUresult cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
 {
     VG_ENTRY;
@@ -249,6 +259,8 @@ static CUresult refused(enum vg_mem_status s, uint64_t at, uint64_t n,
     return vg_drv_error(CUDA_ERROR_INVALID_VALUE, "%s: %s", what, text);
 }
 
+/* A transfer that would leave an allocation copies nothing and says how far
+ * it would have reached. */
 CUresult vg_drv_run_copy(const struct vg_work *w)
 {
     struct vg_mem *m = vg_driver.mem;
@@ -275,6 +287,7 @@ CUresult vg_drv_run_copy(const struct vg_work *w)
                                : "copy on the device, destination");
 }
 
+/* Elements must be aligned to their width, as in the driver. */
 CUresult vg_drv_run_fill(const struct vg_work *w)
 {
     if (w->fill.count == 0)

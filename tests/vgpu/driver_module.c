@@ -31,6 +31,7 @@ static bool target_fits(const char *target, int arch)
     return *suffix == 0;
 }
 
+/* Also the version: text for a newer compiler than the driver knows. */
 static CUresult check_target(const struct ptx_module *m)
 {
     int arch = vg_driver.profile.arch;
@@ -42,12 +43,14 @@ static CUresult check_target(const struct ptx_module *m)
     if (!target_fits(m->target, arch))
         return vg_drv_error(CUDA_ERROR_INVALID_PTX,
                             "found PTX target %s, which does not run on %s "
-                            "(sm_%d)", m->target, vg_driver.profile.id, arch);
+                            "(sm_%d)",
+                            m->target, vg_driver.profile.id, arch);
     return CUDA_SUCCESS;
 }
 
 /* --- variables ----------------------------------------------------------- */
 
+/* The device address of a variable of the module: vg_compile asks for it. */
 static uint64_t where(void *module, const struct ptx_symbol *sym)
 {
     const struct vg_module *m = module;
@@ -57,6 +60,8 @@ static uint64_t where(void *module, const struct ptx_symbol *sym)
     return 0;
 }
 
+/* Memory for variable i, with its initial bytes; constants are read-only for
+ * kernels.  Shared variables have no address here. */
 static CUresult place_variable(struct vg_module *m, int i)
 {
     const struct ptx_symbol *s = m->ptx->sym[i];
@@ -84,13 +89,15 @@ static CUresult relocate(struct vg_module *m, int i)
             return vg_drv_error(CUDA_ERROR_INVALID_PTX,
                                 "'%s' is initialised with the address of "
                                 "'%s', which is not in global or constant "
-                                "memory", s->name, r->sym->name);
+                                "memory",
+                                s->name, r->sym->name);
         at += (uint64_t)r->addend;
         vg_mem_write(vg_driver.mem, m->address[i] + r->offset, &at, r->width);
     }
     return CUDA_SUCCESS;
 }
 
+/* Addresses can only be written once every variable has one. */
 static CUresult place_variables(struct vg_module *m)
 {
     CUresult r = CUDA_SUCCESS;
@@ -107,6 +114,8 @@ static CUresult place_variables(struct vg_module *m)
 
 /* --- kernels ------------------------------------------------------------- */
 
+/* One kernel: static shared memory within 48 KiB (ptxas refuses more), lowered
+ * by the executor, with a handle. */
 static CUresult lower(struct vg_module *m, const struct ptx_func *ptx)
 {
     struct vg_function *f = &m->function[m->nfunctions];
@@ -114,8 +123,8 @@ static CUresult lower(struct vg_module *m, const struct ptx_func *ptx)
     if (ptx->shared_bytes > (uint64_t)STATIC_LIMIT)
         return vg_drv_error(CUDA_ERROR_INVALID_PTX,
                             "kernel '%s' has %llu bytes of static shared "
-                            "memory, at most %d are allowed", ptx->name,
-                            (unsigned long long)ptx->shared_bytes,
+                            "memory, at most %d are allowed",
+                            ptx->name, (unsigned long long)ptx->shared_bytes,
                             STATIC_LIMIT);
     f->program = vg_compile(m->ptx, ptx, where, m, why, sizeof why);
     if (!f->program)
@@ -142,6 +151,7 @@ static CUresult lower_all(struct vg_module *m)
     return r;
 }
 
+/* Also takes away a module that was loaded in part. */
 void vg_drv_module_destroy(struct vg_module *m)
 {
     for (unsigned i = 0; i < m->nfunctions; i++) {
@@ -159,6 +169,8 @@ void vg_drv_module_destroy(struct vg_module *m)
 
 /* --- loading ------------------------------------------------------------- */
 
+/* Machine code is recognised by its first bytes: an ELF file, a fat binary or
+ * the wrapper that nvcc puts around one. */
 static CUresult refuse_binary(const unsigned char *image)
 {
     static const unsigned char fatbin[4] = {0x50, 0xed, 0x55, 0xba};
@@ -182,12 +194,13 @@ static bool has_magic(const char *text)
     return true;
 }
 
+/* Text to module: parse, check the target, place variables, lower kernels. */
 static CUresult load(struct vg_context *ctx, const char *text,
                      CUmodule *handle)
 {
     char why[600] = "";
-    CUresult r = has_magic(text) ? refuse_binary((const void *)text)
-                                 : CUDA_SUCCESS;
+    CUresult r =
+        has_magic(text) ? refuse_binary((const void *)text) : CUDA_SUCCESS;
     if (r)
         return r;
     struct vg_module *m = calloc(1, sizeof *m);
@@ -232,6 +245,7 @@ static void fill_log(unsigned n, const int *options, void **values)
     *size = (void *)(uintptr_t)(len + 1);
 }
 
+/* Options other than the error log tune a compiler that is not here. */
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n,
                             int *options, void **values)
 {
@@ -287,6 +301,7 @@ static char *read_text(const char *path, CUresult *r)
     return text;
 }
 
+/* The file is read outside the lock. */
 CUresult cuModuleLoad(CUmodule *module, const char *path)
 {
     CUresult r;
@@ -299,6 +314,8 @@ CUresult cuModuleLoad(CUmodule *module, const char *path)
     return r;
 }
 
+/* Its functions' handles die with it; a graph that launches one of them fails
+ * with CUDA_ERROR_INVALID_HANDLE. */
 CUresult cuModuleUnload(CUmodule module)
 {
     VG_ENTRY;
@@ -317,6 +334,7 @@ CUresult cuModuleUnload(CUmodule module)
     return CUDA_SUCCESS;
 }
 
+/* Modules are lowered when they are loaded. */
 CUresult cuModuleGetLoadingMode(int *mode)
 {
     enum { EAGER = 1 };
@@ -371,6 +389,7 @@ CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module)
     return CUDA_SUCCESS;
 }
 
+/* Global and constant variables; either result may be left out. */
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module,
                               const char *name)
 {

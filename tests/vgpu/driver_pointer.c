@@ -12,6 +12,7 @@ static const struct vg_alloc *find_live(CUdeviceptr at)
     return a && a->live ? a : NULL;
 }
 
+/* Base and size of the allocation that holds `at`; either may be left out. */
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes,
                                  CUdeviceptr at)
 {
@@ -30,6 +31,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes,
     return CUDA_SUCCESS;
 }
 
+/* Each attribute has a type of its own (CUDA Driver API,
+ * cuPointerGetAttribute).  Host addresses are unknown to the driver. */
 CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr at)
 {
     VG_ENTRY;

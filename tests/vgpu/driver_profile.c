@@ -19,8 +19,8 @@
 static const struct vg_profile profile_table[] = {
     {"a100", "NVIDIA A100-SXM4-80GB", 80, 108, GIB(80), KIB(163), KIB(164),
      2048, 32, MIB(40), 5120, 1593000, 1410000},
-    {"a10", "NVIDIA A10", 86, 72, GIB(24), KIB(99), KIB(100), 1536, 16,
-     MIB(6), 384, 6251000, 1695000},
+    {"a10", "NVIDIA A10", 86, 72, GIB(24), KIB(99), KIB(100), 1536, 16, MIB(6),
+     384, 6251000, 1695000},
     {"rtx3090", "NVIDIA GeForce RTX 3090", 86, 82, GIB(24), KIB(99), KIB(100),
      1536, 16, MIB(6), 384, 9751000, 1695000},
     {"rtx4090", "NVIDIA GeForce RTX 4090", 89, 128, GIB(24), KIB(99), KIB(100),
@@ -48,15 +48,17 @@ const struct vg_profile *vg_drv_profile(const char *id)
     return NULL;
 }
 
+/* For the message about an unknown VGPU_DEVICE. */
 void vg_drv_profile_names(char *out, size_t n)
 {
     size_t used = 0;
     out[0] = 0;
     for (int i = 0; i < NPROFILES && used < n; i++)
-        used += (size_t)snprintf(out + used, n - used, "%s%s",
-                                 i ? ", " : "", profile_table[i].id);
+        used += (size_t)snprintf(out + used, n - used, "%s%s", i ? ", " : "",
+                                 profile_table[i].id);
 }
 
+/* There is one device, 0. */
 CUresult vg_drv_check_device(CUdevice device)
 {
     if (!vg_driver.is_initialised)
@@ -86,6 +88,8 @@ CUresult cuDeviceGetCount(int *count)
     return CUDA_SUCCESS;
 }
 
+/* Cut to n bytes.  " (virtual)" keeps anyone from taking a figure measured
+ * here for a GPU's. */
 CUresult cuDeviceGetName(char *name, int n, CUdevice device)
 {
     VG_ENTRY;
@@ -98,6 +102,8 @@ CUresult cuDeviceGetName(char *name, int n, CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* "vgpu" and the profile's id: different for each profile, equal in each
+ * run. */
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     VG_ENTRY;
@@ -118,6 +124,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
     return cuDeviceGetUuid_v2(uuid, device);
 }
 
+/* VGPU_MEMORY, or what the profile has. */
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
     VG_ENTRY;
@@ -185,6 +192,8 @@ static int attribute(int a)
     return 0;
 }
 
+/* Numbers beyond those of CUDA 13.0 are invalid, as on a driver of that
+ * version. */
 CUresult cuDeviceGetAttribute(int *value, int a, CUdevice device)
 {
     VG_ENTRY;

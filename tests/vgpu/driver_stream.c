@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* Host time: what events record. */
 static double now_ms(void)
 {
     struct timespec t;
@@ -20,6 +21,7 @@ static double now_ms(void)
 
 /* --- work ---------------------------------------------------------------- */
 
+/* While it runs, the driver refuses every call of this thread. */
 static CUresult run_call(const struct vg_work *w)
 {
     vg_drv_in_callback = true;
@@ -67,6 +69,7 @@ CUresult vg_drv_submit(struct vg_context *ctx, struct vg_stream *stream,
 
 /* --- streams ------------------------------------------------------------- */
 
+/* A stream of another context than the current one is refused. */
 CUresult vg_drv_stream(CUstream handle, struct vg_context **ctx,
                        struct vg_stream **stream)
 {
@@ -81,6 +84,7 @@ CUresult vg_drv_stream(CUstream handle, struct vg_context **ctx,
     return (*stream)->ctx == *ctx ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/* Priorities outside the range are brought into it. */
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags,
                                     int priority)
 {
@@ -111,6 +115,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
     return cuStreamCreateWithPriority(stream, flags, 0);
 }
 
+/* Also ends a capture that began in it. */
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
     VG_ENTRY;
@@ -200,6 +205,7 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext *out)
 }
 VG_ALIAS(cuStreamGetCtx_ptsz, cuStreamGetCtx);
 
+/* A host function as stream work. */
 static CUresult submit_call(CUstream handle, struct vg_work *w)
 {
     struct vg_context *ctx;
@@ -245,6 +251,7 @@ static CUresult find_event(CUevent handle, struct vg_event **e)
     return *e ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/* flags: blocking, no timing, interprocess; only the second matters here. */
 CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
     VG_ENTRY;
@@ -280,6 +287,8 @@ CUresult cuEventDestroy_v2(CUevent event)
     return CUDA_SUCCESS;
 }
 
+/* In a capturing stream the event marks a place in the capture; elsewhere it
+ * takes the time. */
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
 {
     VG_ENTRY;
@@ -332,6 +341,7 @@ CUresult cuEventSynchronize(CUevent event)
     return ask_event(event);
 }
 
+/* Both must have been recorded, with timing, outside a capture. */
 CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
 {
     VG_ENTRY;
@@ -356,6 +366,7 @@ CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
     return cuEventElapsedTime_v2(ms, start, end);
 }
 
+/* Outside captures everything before the event is done already. */
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
     VG_ENTRY;

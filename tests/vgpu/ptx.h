@@ -16,7 +16,12 @@
 #include <stdint.h>
 
 enum ptx_space {
-    PTX_GENERIC, PTX_GLOBAL, PTX_CONST, PTX_SHARED, PTX_LOCAL, PTX_PARAM
+    PTX_GENERIC,
+    PTX_GLOBAL,
+    PTX_CONST,
+    PTX_SHARED,
+    PTX_LOCAL,
+    PTX_PARAM
 };
 
 /* A declared register.  bits: 1 (pred), 8, 16, 32, 64 or 128. */
@@ -75,8 +80,8 @@ enum ptx_operand_kind {
 struct ptx_operand {
     enum ptx_operand_kind kind;
     bool negated;
-    int reg;                /* index into ptx_func.regs */
-    int target;             /* index into ptx_func.insts */
+    int reg;    /* index into ptx_func.regs */
+    int target; /* index into ptx_func.insts */
     const struct ptx_symbol *sym;
     const char *name;
     uint64_t bits;
@@ -91,43 +96,43 @@ struct ptx_operand {
  * call      VEC of results, FUNC or REG, VEC of arguments (VECs may be empty)
  * brx.idx   index, VEC of LABELs (the .branchtargets list) */
 struct ptx_inst {
-    const char *opcode;               /* whole: "ld.global.nc.v4.u32" */
-    const char *word[PTX_MAX_WORDS];  /* word[0] = "ld", then modifiers */
+    const char *opcode;              /* whole: "ld.global.nc.v4.u32" */
+    const char *word[PTX_MAX_WORDS]; /* word[0] = "ld", then modifiers */
     int nwords;
-    int guard;                        /* register index or -1 */
+    int guard; /* register index or -1 */
     bool guard_negated;
     struct ptx_operand *op;
     int nops;
     int ptx_line;
-    int file, line;                   /* from .loc; 0 when unknown */
+    int file, line; /* from .loc; 0 when unknown */
 };
 
 struct ptx_func {
     char *name;
     bool is_entry;
-    struct ptx_symbol **param;        /* space PTX_PARAM, offsets set */
+    struct ptx_symbol **param; /* space PTX_PARAM, offsets set */
     int nparams;
-    struct ptx_symbol **result;       /* of a .func: after the params in the
-                                         param segment */
+    struct ptx_symbol **result; /* of a .func: after the params in the
+                                   param segment */
     int nresults;
     uint64_t param_bytes, shared_bytes, local_bytes;
     bool uses_dynamic_shared;
-    uint64_t dynamic_offset;          /* where dynamic shared memory starts:
-                                         shared_bytes, aligned for it */
+    uint64_t dynamic_offset; /* where dynamic shared memory starts:
+                                shared_bytes, aligned for it */
     struct ptx_reg *regs;
     int nregs;
-    struct ptx_inst *insts;           /* a `ret` always ends the array */
+    struct ptx_inst *insts; /* a `ret` always ends the array */
     int ninsts;
     /* launch directives; 0 where absent, missing dimensions are 1 */
     unsigned maxntid[3], reqntid[3], minnctapersm, maxnreg, cluster[3];
 };
 
 struct ptx_module {
-    int version;                      /* 90 for .version 9.0 */
-    char target[16];                  /* "sm_90a" */
-    char **file;                      /* file[i] for .file i, may be NULL */
+    int version;     /* 90 for .version 9.0 */
+    char target[16]; /* "sm_90a" */
+    char **file;     /* file[i] for .file i, may be NULL */
     int nfiles;
-    struct ptx_symbol **sym;          /* module scope */
+    struct ptx_symbol **sym; /* module scope */
     int nsyms;
     struct ptx_func **func;
     int nfuncs;

@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum {
-    MAX_REGISTERS = 1 << 20,      /* of one function */
-    MAX_INITIALISED = 1 << 28,    /* bytes of a variable with an initialiser */
-    MAX_NESTING = 8               /* of { } in an initialiser */
+    MAX_REGISTERS = 1 << 20,   /* of one function */
+    MAX_INITIALISED = 1 << 28, /* bytes of a variable with an initialiser */
+    MAX_NESTING = 8            /* of { } in an initialiser */
 };
 
 /* Fundamental types (PTX ISA 5.2.1): bytes in memory (.pred has none), bits
@@ -20,13 +20,13 @@ static const struct {
     unsigned char bytes, bits;
     bool is_float;
 } type_table[] = {
-    {".pred", 0, 1, 0},   {".b8", 1, 8, 0},      {".u8", 1, 8, 0},
-    {".s8", 1, 8, 0},     {".b16", 2, 16, 0},    {".u16", 2, 16, 0},
-    {".s16", 2, 16, 0},   {".f16", 2, 16, 1},    {".bf16", 2, 16, 1},
-    {".b32", 4, 32, 0},   {".u32", 4, 32, 0},    {".s32", 4, 32, 0},
-    {".f32", 4, 32, 1},   {".f16x2", 4, 32, 1},  {".bf16x2", 4, 32, 1},
-    {".b64", 8, 64, 0},   {".u64", 8, 64, 0},    {".s64", 8, 64, 0},
-    {".f64", 8, 64, 1},   {".b128", 16, 128, 0},
+    {".pred", 0, 1, 0}, {".b8", 1, 8, 0},      {".u8", 1, 8, 0},
+    {".s8", 1, 8, 0},   {".b16", 2, 16, 0},    {".u16", 2, 16, 0},
+    {".s16", 2, 16, 0}, {".f16", 2, 16, 1},    {".bf16", 2, 16, 1},
+    {".b32", 4, 32, 0}, {".u32", 4, 32, 0},    {".s32", 4, 32, 0},
+    {".f32", 4, 32, 1}, {".f16x2", 4, 32, 1},  {".bf16x2", 4, 32, 1},
+    {".b64", 8, 64, 0}, {".u64", 8, 64, 0},    {".s64", 8, 64, 0},
+    {".f64", 8, 64, 1}, {".b128", 16, 128, 0},
 };
 
 /* The row of a fundamental type, or -1. */
@@ -83,8 +83,10 @@ static void add_register_set(struct ptx_parser *p, const char *prefix,
     char *name = ptx__alloc(p, n + 20);
     memcpy(name, prefix, n);
     if (count > MAX_REGISTERS)
-        ptx__fail(p, p->prev_line, "found a set of %llu registers, expected "
-                  "at most %d", (unsigned long long)count, MAX_REGISTERS);
+        ptx__fail(p, p->prev_line,
+                  "found a set of %llu registers, expected "
+                  "at most %d",
+                  (unsigned long long)count, MAX_REGISTERS);
     for (unsigned i = 0; i < count; i++) {
         char digit[20];
         size_t nd = 0;
@@ -156,17 +158,19 @@ static void add_reloc(struct ptx_parser *p, struct cursor *c)
 {
     struct ptx_reloc r = {.offset = c->at, .width = type_table[c->type].bytes};
     struct ptx_name *name = ptx__name(p, "a constant");
-    r.generic = name->n == 7 && memcmp(name->s, "generic", 7) == 0 &&
-                ptx__is(p, '(');
+    r.generic =
+        name->n == 7 && memcmp(name->s, "generic", 7) == 0 && ptx__is(p, '(');
     if (r.generic) {
         ptx__next(p);
         name = ptx__name(p, "a variable");
         ptx__expect(p, ')');
     }
     if (!name->top || name->top->kind != PTX_BIND_SYM || r.width < 4)
-        ptx__fail(p, p->prev_line, "found '%.60s' in an initialiser, expected "
+        ptx__fail(p, p->prev_line,
+                  "found '%.60s' in an initialiser, expected "
                   "a constant or the address of a declared variable in a "
-                  "32- or 64-bit element", name->s);
+                  "32- or 64-bit element",
+                  name->s);
     r.sym = name->top->sym;
     while (ptx__is(p, '+') || ptx__is(p, '-')) {
         bool minus = ptx__is(p, '-');
@@ -182,9 +186,10 @@ static void init_element(struct ptx_parser *p, struct cursor *c)
 {
     unsigned width = type_table[c->type].bytes;
     if (c->at + width > c->sym->size)
-        ptx__fail(p, p->tok.line, "found more initial values than '%.60s' has "
-                  "elements, expected at most %llu", c->sym->name,
-                  (unsigned long long)(c->sym->size / width));
+        ptx__fail(p, p->tok.line,
+                  "found more initial values than '%.60s' has "
+                  "elements, expected at most %llu",
+                  c->sym->name, (unsigned long long)(c->sym->size / width));
     bool minus = false;
     while (ptx__accept(p, '-'))
         minus = !minus;
@@ -211,12 +216,15 @@ static void init_list(struct ptx_parser *p, struct cursor *c,
             continue;
         }
         if (depth + 1 >= MAX_NESTING || row[depth + 1] == 0)
-            ptx__fail(p, p->prev_line, "found nested braces, expected no more "
-                      "of them than '%.60s' has dimensions", c->sym->name);
+            ptx__fail(p, p->prev_line,
+                      "found nested braces, expected no more "
+                      "of them than '%.60s' has dimensions",
+                      c->sym->name);
         uint64_t at = c->at;
         init_list(p, c, row, depth + 1);
         if (c->at - at > row[depth + 1])
-            ptx__fail(p, p->prev_line, "found more initial values in a row "
+            ptx__fail(p, p->prev_line,
+                      "found more initial values in a row "
                       "than '%.60s' has columns, expected at most %llu bytes",
                       c->sym->name, (unsigned long long)row[depth + 1]);
         c->at = at + row[depth + 1];
@@ -251,8 +259,10 @@ static unsigned read_align(struct ptx_parser *p)
     ptx__next(p);
     uint64_t a = ptx__integer(p, "an alignment");
     if (a == 0 || (a & (a - 1)) != 0 || a > 65536)
-        ptx__fail(p, p->prev_line, "found alignment %llu, expected a power of "
-                  "two up to 65536", (unsigned long long)a);
+        ptx__fail(p, p->prev_line,
+                  "found alignment %llu, expected a power of "
+                  "two up to 65536",
+                  (unsigned long long)a);
     return (unsigned)a;
 }
 
@@ -308,8 +318,10 @@ static bool read_dimensions(struct ptx_parser *p, uint64_t element,
     bool open = false;
     while (ptx__accept(p, '[')) {
         if (n == MAX_NESTING - 1)
-            ptx__fail(p, p->prev_line, "found too many dimensions, expected "
-                      "at most %d", MAX_NESTING - 1);
+            ptx__fail(p, p->prev_line,
+                      "found too many dimensions, expected "
+                      "at most %d",
+                      MAX_NESTING - 1);
         bool empty = n == 0 && ptx__is(p, ']');
         open |= empty;
         dim[n++] = empty ? 1 : ptx__integer(p, "a dimension");
@@ -334,9 +346,10 @@ static void read_initialiser(struct ptx_parser *p, struct ptx_symbol *sym,
 {
     struct cursor c = {.sym = sym, .type = type};
     if (sym->size > MAX_INITIALISED)
-        ptx__fail(p, p->prev_line, "found an initialiser for %llu bytes, "
-                  "expected at most %d", (unsigned long long)sym->size,
-                  MAX_INITIALISED);
+        ptx__fail(p, p->prev_line,
+                  "found an initialiser for %llu bytes, "
+                  "expected at most %d",
+                  (unsigned long long)sym->size, MAX_INITIALISED);
     sym->init = ptx__alloc(p, sym->size);
     if (ptx__accept(p, '{'))
         init_list(p, &c, row, 0);
@@ -351,8 +364,10 @@ void ptx__place(struct ptx_parser *p, struct ptx_symbol *sym, uint64_t *end)
     sym->offset = at;
     *end = at + sym->size;
     if (*end > UINT64_C(1) << 41)
-        ptx__fail(p, p->prev_line, "found a segment above 2^41 bytes at "
-                  "'%.60s', expected less", sym->name);
+        ptx__fail(p, p->prev_line,
+                  "found a segment above 2^41 bytes at "
+                  "'%.60s', expected less",
+                  sym->name);
 }
 
 /* Gives sym its place.  The shared variables of an entry are placed at its
@@ -363,8 +378,10 @@ static void assign_place(struct ptx_parser *p, struct ptx_symbol *sym)
     struct ptx_func *fn = p->fn;
     if (sym->space == PTX_PARAM || sym->space == PTX_LOCAL) {
         if (!fn)
-            ptx__fail(p, p->prev_line, "found '%.60s' outside a function, "
-                      "expected .global, .const or .shared", sym->name);
+            ptx__fail(p, p->prev_line,
+                      "found '%.60s' outside a function, "
+                      "expected .global, .const or .shared",
+                      sym->name);
         sym->is_scratch = sym->space == PTX_PARAM;
         ptx__place(p, sym, &fn->local_bytes);
     } else if (sym->space == PTX_SHARED && fn && fn->is_entry) {
@@ -383,15 +400,18 @@ static struct ptx_symbol *declare_one(struct ptx_parser *p,
     uint64_t row[MAX_NESTING];
     struct ptx_name *name = ptx__name(p, "the name of a variable");
     struct ptx_symbol *sym = ptx__alloc(p, sizeof *sym);
-    *sym = (struct ptx_symbol){.name = name->s, .space = space,
-                               .is_extern = is_extern, .align = s->align};
-    bool open =
-        read_dimensions(p, type_table[s->type].bytes * s->vector, row);
+    *sym = (struct ptx_symbol){.name = name->s,
+                               .space = space,
+                               .is_extern = is_extern,
+                               .align = s->align};
+    bool open = read_dimensions(p, type_table[s->type].bytes * s->vector, row);
     sym->size = open ? 0 : row[0];
     if (ptx__accept(p, '=')) {
         if (space != PTX_GLOBAL && space != PTX_CONST)
-            ptx__fail(p, p->prev_line, "found an initialiser for '%.60s', "
-                      "expected one only in .global and .const", name->s);
+            ptx__fail(p, p->prev_line,
+                      "found an initialiser for '%.60s', "
+                      "expected one only in .global and .const",
+                      name->s);
         read_initialiser(p, sym, s->type, row);
     }
     ptx__bind(p, name, PTX_BIND_SYM)->sym = sym;
@@ -410,8 +430,10 @@ void ptx__declare_variables(struct ptx_parser *p, bool is_extern)
     do {
         struct ptx_symbol *sym = declare_one(p, space, &s, is_extern);
         if (sym->size == 0 && !(is_extern && space == PTX_SHARED))
-            ptx__fail(p, p->prev_line, "found no size for '%.60s', expected "
-                      "one except for .extern .shared", sym->name);
+            ptx__fail(p, p->prev_line,
+                      "found no size for '%.60s', expected "
+                      "one except for .extern .shared",
+                      sym->name);
         assign_place(p, sym);
         if (!p->fn || space == PTX_GLOBAL || space == PTX_CONST)
             *PTX_PUSH(p, p->m->sym, p->m->nsyms) = sym;

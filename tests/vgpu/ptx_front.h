@@ -40,9 +40,9 @@ struct ptx_token {
 };
 
 enum ptx_binding_kind {
-    PTX_BIND_REG,   /* reg: index into the function's registers */
-    PTX_BIND_SYM,   /* sym */
-    PTX_BIND_LIST   /* list: a PTX_OP_VEC of labels, .branchtargets */
+    PTX_BIND_REG, /* reg: index into the function's registers */
+    PTX_BIND_SYM, /* sym */
+    PTX_BIND_LIST /* list: a PTX_OP_VEC of labels, .branchtargets */
 };
 
 /* One meaning of a name; an inner scope's meaning shadows the outer one. */
@@ -63,10 +63,10 @@ struct ptx_name {
     uint32_t hash;
     struct ptx_name *next_in_bucket;
     struct ptx_binding *top;
-    int target;             /* while a scope closes: its label, or -1 */
+    int target; /* while a scope closes: its label, or -1 */
     bool is_func, is_extern_func;
-    int func;               /* index in the module when it has a body */
-    const char **word;      /* the parts between the dots, once split */
+    int func;          /* index in the module when it has a body */
+    const char **word; /* the parts between the dots, once split */
     int nwords;
 };
 
@@ -100,16 +100,16 @@ struct ptx_parser {
     char *err;
     size_t errsize;
 
-    const char *at, *end;   /* the unread text; *end is 0 */
+    const char *at, *end; /* the unread text; *end is 0 */
     int line;
-    struct ptx_token tok;   /* the token to be consumed next */
-    int prev_line;          /* line of the token consumed last */
+    struct ptx_token tok; /* the token to be consumed next */
+    int prev_line;        /* line of the token consumed last */
 
     struct ptx_name **bucket;
     size_t nbuckets, nnames;
     struct ptx_scope *scope;
 
-    struct ptx_func *fn;    /* the function being read, or NULL */
+    struct ptx_func *fn; /* the function being read, or NULL */
     int loc_file, loc_line;
     struct ptx_symbol **own_shared; /* .shared of the entry being read */
     int nown_shared;

@@ -24,11 +24,19 @@ enum { C_START = 1, C_PART = 2, C_DIGIT = 4, C_HEX = 8, C_BLANK = 16 };
 #define HEXLETTER (C_START | C_PART | C_HEX)
 
 static const unsigned char char_class[256] = {
-    ['\t'] = C_BLANK, ['\r'] = C_BLANK, [' '] = C_BLANK, ['\f'] = C_BLANK,
-    ['\v'] = C_BLANK, ['0' ... '9'] = C_PART | C_DIGIT | C_HEX,
-    ['a' ... 'f'] = HEXLETTER, ['g' ... 'z'] = LETTER,
-    ['A' ... 'F'] = HEXLETTER, ['G' ... 'Z'] = LETTER,
-    ['_'] = LETTER, ['$'] = LETTER, ['%'] = LETTER,
+    ['\t'] = C_BLANK,
+    ['\r'] = C_BLANK,
+    [' '] = C_BLANK,
+    ['\f'] = C_BLANK,
+    ['\v'] = C_BLANK,
+    ['0' ... '9'] = C_PART | C_DIGIT | C_HEX,
+    ['a' ... 'f'] = HEXLETTER,
+    ['g' ... 'z'] = LETTER,
+    ['A' ... 'F'] = HEXLETTER,
+    ['G' ... 'Z'] = LETTER,
+    ['_'] = LETTER,
+    ['$'] = LETTER,
+    ['%'] = LETTER,
 };
 
 static bool is(char c, unsigned cls)

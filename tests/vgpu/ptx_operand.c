@@ -102,8 +102,10 @@ static void simple_operand(struct ptx_parser *p, struct ptx_operand *op)
     }
     word_operand(p, op);
     if (op->negated && op->kind != PTX_OP_REG)
-        ptx__fail(p, p->prev_line, "found '!%.60s', expected a predicate "
-                  "register after '!'", op->name);
+        ptx__fail(p, p->prev_line,
+                  "found '!%.60s', expected a predicate "
+                  "register after '!'",
+                  op->name);
 }
 
 /* `+ 8`, `- 8`, `+-8`, any number of times; 0 when there is none. */
@@ -140,7 +142,8 @@ static void address_operand(struct ptx_parser *p, struct ptx_operand *op)
     simple_operand(p, base);
     if (base->kind != PTX_OP_REG && base->kind != PTX_OP_SYM &&
         base->kind != PTX_OP_IMM)
-        ptx__fail(p, p->prev_line, "found '%.60s' in an address, expected a "
+        ptx__fail(p, p->prev_line,
+                  "found '%.60s' in an address, expected a "
                   "register, a variable or an integer",
                   base->name ? base->name : "a float");
     op->imm = displacement(p);
@@ -163,7 +166,8 @@ static void pair_operand(struct ptx_parser *p, struct ptx_operand *op)
     simple_operand(p, PTX_PUSH(p, op->elem, op->nelem));
     for (int i = 0; i < 2; i++)
         if (op->elem[i].kind != PTX_OP_REG && op->elem[i].kind != PTX_OP_SINK)
-            ptx__fail(p, p->prev_line, "found '%.60s' beside '|', expected a "
+            ptx__fail(p, p->prev_line,
+                      "found '%.60s' beside '|', expected a "
                       "register or '_'",
                       op->elem[i].name ? op->elem[i].name : "a number");
 }

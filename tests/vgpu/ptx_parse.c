@@ -48,8 +48,10 @@ static void read_file(struct ptx_parser *p)
     ptx__next(p);
     uint64_t i = ptx__integer(p, "a file index");
     if (i > 65535)
-        ptx__fail(p, p->prev_line, "found file index %llu, expected at most "
-                  "65535", (unsigned long long)i);
+        ptx__fail(p, p->prev_line,
+                  "found file index %llu, expected at most "
+                  "65535",
+                  (unsigned long long)i);
     if (p->tok.kind != PTX_T_STRING)
         ptx__expected(p, "a file name in quotes");
     while ((uint64_t)m->nfiles <= i)
@@ -77,8 +79,10 @@ static void read_loc(struct ptx_parser *p)
             if (ptx__accept(p, '+'))
                 ptx__integer(p, "an offset");
         } else {
-            ptx__fail(p, p->prev_line, "found '%.60s', expected function_name "
-                      "or inlined_at", what->s);
+            ptx__fail(p, p->prev_line,
+                      "found '%.60s', expected function_name "
+                      "or inlined_at",
+                      what->s);
         }
     }
 }
@@ -108,8 +112,10 @@ static void read_guard(struct ptx_parser *p, struct ptx_inst *inst)
     struct ptx_name *name = ptx__name(p, "a predicate register");
     if (!name->top || name->top->kind != PTX_BIND_REG ||
         p->fn->regs[name->top->reg].bits != 1)
-        ptx__fail(p, p->prev_line, "found guard '%.60s', expected a predicate "
-                  "register", name->s);
+        ptx__fail(p, p->prev_line,
+                  "found guard '%.60s', expected a predicate "
+                  "register",
+                  name->s);
     inst->guard = name->top->reg;
 }
 
@@ -138,7 +144,8 @@ static void normalise_call(struct ptx_parser *p, struct ptx_inst *inst)
         op[0] = *given++;
     if (given == end ||
         (given->kind != PTX_OP_LABEL && given->kind != PTX_OP_REG))
-        ptx__fail(p, inst->ptx_line, "found a call of nothing, expected a "
+        ptx__fail(p, inst->ptx_line,
+                  "found a call of nothing, expected a "
                   "function or a register");
     op[1] = *given++;
     if (given < end && given->kind == PTX_OP_VEC)
@@ -185,7 +192,8 @@ static void read_branch_targets(struct ptx_parser *p, struct ptx_name *name)
     ptx__operand_list(p, list, ';');
     for (int i = 0; i < list->nelem; i++)
         if (list->elem[i].kind != PTX_OP_LABEL)
-            ptx__fail(p, line, "found something else in .branchtargets, "
+            ptx__fail(p, line,
+                      "found something else in .branchtargets, "
                       "expected labels");
     ptx__await_labels(p, list, line);
     ptx__bind(p, name, PTX_BIND_LIST)->list = list;
@@ -272,8 +280,10 @@ static void read_numbers(struct ptx_parser *p, unsigned *to, int n)
     for (int i = 0; i < n; i++) {
         uint64_t v = ptx__integer(p, "a positive number");
         if (v == 0 || v > INT32_MAX)
-            ptx__fail(p, p->prev_line, "found %llu, expected a positive "
-                      "number", (unsigned long long)v);
+            ptx__fail(p, p->prev_line,
+                      "found %llu, expected a positive "
+                      "number",
+                      (unsigned long long)v);
         to[i] = (unsigned)v;
         if (!ptx__accept(p, ','))
             return;
@@ -320,9 +330,13 @@ static bool head_directive(struct ptx_parser *p, struct ptx_func *fn)
  * can reach them, and ends the array of instructions. */
 static void finish_function(struct ptx_parser *p, struct ptx_func *fn)
 {
-    struct ptx_inst ret = {.opcode = "ret", .word = {"ret"}, .nwords = 1,
-                           .guard = -1, .ptx_line = p->prev_line,
-                           .file = p->loc_file, .line = p->loc_line};
+    struct ptx_inst ret = {.opcode = "ret",
+                           .word = {"ret"},
+                           .nwords = 1,
+                           .guard = -1,
+                           .ptx_line = p->prev_line,
+                           .file = p->loc_file,
+                           .line = p->loc_line};
     *PTX_PUSH(p, fn->insts, fn->ninsts) = ret;
     fn->shared_bytes = p->uses_module_shared ? p->module_shared : 0;
     for (int i = 0; i < p->nown_shared; i++)
@@ -337,8 +351,10 @@ static void define_function(struct ptx_parser *p, struct ptx_func *fn,
                             struct ptx_name *name)
 {
     if (name->func >= 0)
-        ptx__fail(p, p->tok.line, "found a second body of '%.60s', expected "
-                  "one", name->s);
+        ptx__fail(p, p->tok.line,
+                  "found a second body of '%.60s', expected "
+                  "one",
+                  name->s);
     name->func = p->m->nfuncs;
     *PTX_PUSH(p, p->m->func, p->m->nfuncs) = fn;
     p->fn = fn;
@@ -385,8 +401,10 @@ static void resolve_functions(struct ptx_parser *p)
 {
     for (struct ptx_pending *w = p->scope->pending; w; w = w->next) {
         if (!w->name->is_func)
-            ptx__fail(p, w->line, "found '%.60s', expected a declared "
-                      "register, variable, function or label", w->name->s);
+            ptx__fail(p, w->line,
+                      "found '%.60s', expected a declared "
+                      "register, variable, function or label",
+                      w->name->s);
         w->op->target = w->name->func;
     }
 }
@@ -429,7 +447,8 @@ static void read_address_size(struct ptx_parser *p)
 {
     ptx__next(p);
     if (ptx__integer(p, "64") != 64)
-        ptx__fail(p, p->prev_line, "found an .address_size that is not 64, "
+        ptx__fail(p, p->prev_line,
+                  "found an .address_size that is not 64, "
                   "expected 64");
 }
 

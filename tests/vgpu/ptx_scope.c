@@ -143,8 +143,11 @@ struct ptx_name *ptx__intern(struct ptx_parser *p, const char *s, size_t n)
         if (a->hash == h && a->n == n && memcmp(a->s, s, n) == 0)
             return a;
     struct ptx_name *a = ptx__alloc(p, sizeof *a);
-    *a = (struct ptx_name){.s = ptx__strdup(p, s, n), .n = n, .hash = h,
-                           .target = -1, .func = -1,
+    *a = (struct ptx_name){.s = ptx__strdup(p, s, n),
+                           .n = n,
+                           .hash = h,
+                           .target = -1,
+                           .func = -1,
                            .next_in_bucket = *slot};
     *slot = a;
     p->nnames++;
@@ -177,17 +180,45 @@ void ptx__split(struct ptx_parser *p, struct ptx_name *name)
 /* Special registers, PTX ISA chapter 10. */
 bool ptx__is_special(const struct ptx_name *name)
 {
-    static const char *const known[] = {
-        "aggr_smem_size", "clock", "clock64", "clock_hi", "cluster_ctaid",
-        "cluster_ctarank", "cluster_nctaid", "cluster_nctarank", "clusterid",
-        "ctaid", "current_graph_exec", "dynamic_smem_size", "envreg",
-        "globaltimer", "globaltimer_hi", "globaltimer_lo", "gridid",
-        "is_explicit_cluster", "laneid", "lanemask_eq", "lanemask_ge",
-        "lanemask_gt", "lanemask_le", "lanemask_lt", "nclusterid", "nctaid",
-        "nsmid", "ntid", "nwarpid", "pm", "reserved_smem_offset_begin",
-        "reserved_smem_offset_cap", "reserved_smem_offset_end",
-        "reserved_smem_offset_0", "reserved_smem_offset_1", "smid", "tid",
-        "total_smem_size", "warpid"};
+    static const char *const known[] = {"aggr_smem_size",
+                                        "clock",
+                                        "clock64",
+                                        "clock_hi",
+                                        "cluster_ctaid",
+                                        "cluster_ctarank",
+                                        "cluster_nctaid",
+                                        "cluster_nctarank",
+                                        "clusterid",
+                                        "ctaid",
+                                        "current_graph_exec",
+                                        "dynamic_smem_size",
+                                        "envreg",
+                                        "globaltimer",
+                                        "globaltimer_hi",
+                                        "globaltimer_lo",
+                                        "gridid",
+                                        "is_explicit_cluster",
+                                        "laneid",
+                                        "lanemask_eq",
+                                        "lanemask_ge",
+                                        "lanemask_gt",
+                                        "lanemask_le",
+                                        "lanemask_lt",
+                                        "nclusterid",
+                                        "nctaid",
+                                        "nsmid",
+                                        "ntid",
+                                        "nwarpid",
+                                        "pm",
+                                        "reserved_smem_offset_begin",
+                                        "reserved_smem_offset_cap",
+                                        "reserved_smem_offset_end",
+                                        "reserved_smem_offset_0",
+                                        "reserved_smem_offset_1",
+                                        "smid",
+                                        "tid",
+                                        "total_smem_size",
+                                        "warpid"};
     if (name->s[0] != '%')
         return false;
     const char *s = name->s + 1;
@@ -219,9 +250,12 @@ struct ptx_binding *ptx__bind(struct ptx_parser *p, struct ptx_name *name,
     if (name->top && name->top->scope == p->scope)
         ptx__fail(p, p->prev_line,
                   "found a second declaration of '%.60s', expected one per "
-                  "scope", name->s);
+                  "scope",
+                  name->s);
     struct ptx_binding *b = ptx__alloc(p, sizeof *b);
-    *b = (struct ptx_binding){.kind = kind, .name = name, .scope = p->scope,
+    *b = (struct ptx_binding){.kind = kind,
+                              .name = name,
+                              .scope = p->scope,
                               .shadowed = name->top,
                               .next_in_scope = p->scope->bindings};
     name->top = p->scope->bindings = b;
@@ -233,8 +267,10 @@ struct ptx_binding *ptx__bind(struct ptx_parser *p, struct ptx_name *name,
 void ptx__declare_label(struct ptx_parser *p, struct ptx_name *name)
 {
     struct ptx_label *l = ptx__alloc(p, sizeof *l);
-    *l = (struct ptx_label){.name = name, .target = p->fn->ninsts,
-                            .line = p->prev_line, .next = p->scope->labels};
+    *l = (struct ptx_label){.name = name,
+                            .target = p->fn->ninsts,
+                            .line = p->prev_line,
+                            .next = p->scope->labels};
     p->scope->labels = l;
 }
 
@@ -245,9 +281,10 @@ void ptx__await_labels(struct ptx_parser *p, struct ptx_operand *op, int line)
     if (op->kind != PTX_OP_LABEL || op->target >= 0)
         return;
     struct ptx_pending *w = ptx__alloc(p, sizeof *w);
-    *w = (struct ptx_pending){.op = op, .line = line,
-                              .name = ptx__intern(p, op->name,
-                                                  strlen(op->name)),
+    *w = (struct ptx_pending){.op = op,
+                              .line = line,
+                              .name =
+                                  ptx__intern(p, op->name, strlen(op->name)),
                               .next = p->scope->pending};
     p->scope->pending = w;
 }
@@ -257,7 +294,8 @@ static _Noreturn void undeclared(struct ptx_parser *p,
 {
     ptx__fail(p, w->line,
               "found '%.60s', expected a declared register, variable, "
-              "function or label", w->name->s);
+              "function or label",
+              w->name->s);
 }
 
 /* Binds the scope's waiting operands to its labels; the others move outward.

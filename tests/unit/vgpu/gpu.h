@@ -30,7 +30,7 @@ static struct {
     VG_API(GPU_FIELD)
     const char *(*report)(void);
     bool is_virtual;
-    int arch;               /* 80, 90, ... */
+    int arch; /* 80, 90, ... */
     CUcontext ctx;
 } gpu;
 
@@ -71,8 +71,7 @@ static inline void gpu_check(CUresult r, const char *call, const char *file,
     if (!r)
         return;
     gpu.cuGetErrorName(r, &name);
-    print_error("%s: %s (%d)\n%s\n", call, name ? name : "?", r,
-                gpu_report());
+    print_error("%s: %s (%d)\n%s\n", call, name ? name : "?", r, gpu_report());
     _fail(file, line);
 }
 
@@ -153,8 +152,7 @@ static inline CUresult gpu_run(const char *ptx, const struct gpu_grid *g,
 /* The head of such a kernel: in and out are in registers of that name; %r0
  * is the thread's number in the block, out has been advanced to its word
  * out[block * threads + thread] of `width` bytes. */
-#define GPU_HEAD(target)                                                      \
-    ".version 8.8\n.target " target "\n.address_size 64\n"
+#define GPU_HEAD(target) ".version 8.8\n.target " target "\n.address_size 64\n"
 #define GPU_KERNEL(width)                                                     \
     ".visible .entry k(.param .u64 pin, .param .u64 pout)\n{\n"               \
     ".reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<40>;\n"                  \

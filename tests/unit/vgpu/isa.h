@@ -36,16 +36,23 @@ struct isa_lane {
 
 /* How a result is compared.  For the floating-point kinds any NaN equals any
  * NaN; BITS compares all bits. */
-enum isa_cmp { ISA_BITS, ISA_F16, ISA_BF16, ISA_F16X2, ISA_BF16X2, ISA_F32,
-               ISA_F64 };
+enum isa_cmp {
+    ISA_BITS,
+    ISA_F16,
+    ISA_BF16,
+    ISA_F16X2,
+    ISA_BF16X2,
+    ISA_F32,
+    ISA_F64
+};
 
 struct isa_row {
     const char *text, *signature, *pool;
-    void (*ref)(struct isa_lane *x);         /* one lane, or */
+    void (*ref)(struct isa_lane *x); /* one lane, or */
     enum isa_cmp cmp;
-    double relative, absolute;               /* tolerance, either suffices */
-    void (*warp)(struct isa_lane x[32]);     /* a whole warp */
-    int arch;                                /* least, 0: 80 */
+    double relative, absolute;           /* tolerance, either suffices */
+    void (*warp)(struct isa_lane x[32]); /* a whole warp */
+    int arch;                            /* least, 0: 80 */
 };
 
 /* --- inputs -------------------------------------------------------------- */
@@ -60,14 +67,37 @@ static inline uint64_t isa_random(void)
     return z ^ z >> 31;
 }
 
-static const uint64_t isa_ints[] = {
-    0, 1, 2, 3, 31, 32, 33, 63, 64, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000,
-    0xffff, 0x10000, 0x7fffffff, 0x80000000, 0x80000001, 0xfffffffe,
-    0xffffffff, 0x100000000, 0x7fffffffffffffff, 0x8000000000000000,
-    0x8000000000000001, 0xfffffffffffffffe, 0xffffffffffffffff};
+static const uint64_t isa_ints[] = {0,
+                                    1,
+                                    2,
+                                    3,
+                                    31,
+                                    32,
+                                    33,
+                                    63,
+                                    64,
+                                    0x7f,
+                                    0x80,
+                                    0xff,
+                                    0x100,
+                                    0x7fff,
+                                    0x8000,
+                                    0xffff,
+                                    0x10000,
+                                    0x7fffffff,
+                                    0x80000000,
+                                    0x80000001,
+                                    0xfffffffe,
+                                    0xffffffff,
+                                    0x100000000,
+                                    0x7fffffffffffffff,
+                                    0x8000000000000000,
+                                    0x8000000000000001,
+                                    0xfffffffffffffffe,
+                                    0xffffffffffffffff};
 static const uint64_t isa_shifts[] = {
-    0, 1, 5, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257,
-    0x7fffffff, 0x80000000, 0xffffffff};
+    0,  1,  5,   8,   15,  16,  17,  31,         32,         33,        63,
+    64, 65, 127, 128, 255, 256, 257, 0x7fffffff, 0x80000000, 0xffffffff};
 static const uint64_t isa_singles[] = {
     0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x807fffff,
     0x00800000, 0x80800000, 0x00800001, 0x33800000, 0x34000000, 0x3effffff,
@@ -75,15 +105,31 @@ static const uint64_t isa_singles[] = {
     0x3fc00000, 0x40200000, 0xc0200000, 0x40490fdb, 0x4b7fffff, 0x4effffff,
     0x4f000000, 0xcf000000, 0x4f800000, 0x5f000000, 0x7f7fffff, 0xff7fffff,
     0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345};
-static const uint64_t isa_doubles[] = {
-    0, 0x8000000000000000, 1, 0x800fffffffffffff, 0x0010000000000000,
-    0x3fefffffffffffff, 0x3ff0000000000000, 0xbff0000000000000,
-    0x3ff0000000000001, 0x3ff8000000000000, 0x4004000000000000,
-    0x3ca0000000000000, 0x41dfffffffc00000, 0xc1e0000000000000,
-    0x43dfffffffffffff, 0x43e0000000000000, 0xc3e0000000000000,
-    0x47efffffe0000000, 0x47effffff0000000, 0x36a0000000000000,
-    0x369fffffffffffff, 0x7fefffffffffffff, 0x7ff0000000000000,
-    0xfff0000000000000, 0x7ff8000000000000};
+static const uint64_t isa_doubles[] = {0,
+                                       0x8000000000000000,
+                                       1,
+                                       0x800fffffffffffff,
+                                       0x0010000000000000,
+                                       0x3fefffffffffffff,
+                                       0x3ff0000000000000,
+                                       0xbff0000000000000,
+                                       0x3ff0000000000001,
+                                       0x3ff8000000000000,
+                                       0x4004000000000000,
+                                       0x3ca0000000000000,
+                                       0x41dfffffffc00000,
+                                       0xc1e0000000000000,
+                                       0x43dfffffffffffff,
+                                       0x43e0000000000000,
+                                       0xc3e0000000000000,
+                                       0x47efffffe0000000,
+                                       0x47effffff0000000,
+                                       0x36a0000000000000,
+                                       0x369fffffffffffff,
+                                       0x7fefffffffffffff,
+                                       0x7ff0000000000000,
+                                       0xfff0000000000000,
+                                       0x7ff8000000000000};
 static const uint64_t isa_halves[] = {
     0x0000, 0x8000, 0x0001, 0x8001, 0x03ff, 0x83ff, 0x0400, 0x0401, 0x1000,
     0x3800, 0x3bff, 0x3c00, 0xbc00, 0x3c01, 0x3e00, 0x4100, 0x4248, 0x5800,
@@ -99,10 +145,13 @@ static const struct {
     const uint64_t *v;
     int n;
 } isa_pools[] = {
-#define ISA_POOL(name, v) {name, v, (int)(sizeof v / sizeof *v)}
-    ISA_POOL('i', isa_ints),     ISA_POOL('s', isa_shifts),
-    ISA_POOL('f', isa_singles),  ISA_POOL('g', isa_doubles),
-    ISA_POOL('h', isa_halves),   ISA_POOL('b', isa_bfloats),
+#define ISA_POOL(name, v)                                                     \
+    {                                                                         \
+        name, v, (int)(sizeof v / sizeof *v)                                  \
+    }
+    ISA_POOL('i', isa_ints),    ISA_POOL('s', isa_shifts),
+    ISA_POOL('f', isa_singles), ISA_POOL('g', isa_doubles),
+    ISA_POOL('h', isa_halves),  ISA_POOL('b', isa_bfloats),
     ISA_POOL('p', isa_bools),
 };
 
@@ -156,8 +205,8 @@ static inline uint64_t isa_random_value(char pool, unsigned thread)
     case 'g':
         /* Doubles whose exponents are near enough to interact. */
         return corner ? isa_corner('g')
-                      : (bits & 0x800fffffffffffff) |
-                            (1000 + bits % 1009 % 60) << 52;
+                      : (bits & 0x800fffffffffffff) | (1000 + bits % 1009 % 60)
+                                                          << 52;
     case 'f':
         return corner ? isa_corner('f')
                : bits >> 40 & 1
@@ -169,8 +218,7 @@ static inline uint64_t isa_random_value(char pool, unsigned thread)
 }
 
 /* Fills in[k][thread]: combinations of corners first, as far as they go. */
-static inline void isa_inputs(const char *pool, int n,
-                              uint64_t in[3][ISA_N])
+static inline void isa_inputs(const char *pool, int n, uint64_t in[3][ISA_N])
 {
     uint64_t combinations = n ? 1 : 0;
     for (int k = 0; k < n; k++)
@@ -203,8 +251,8 @@ static inline int isa_expand(char *out, size_t room, const char *text)
 {
     int n = 0;
     for (; *text; text++)
-        n += snprintf(out + n, room - (size_t)n,
-                      *text == '$' ? "v_" : "%c", *text);
+        n += snprintf(out + n, room - (size_t)n, *text == '$' ? "v_" : "%c",
+                      *text);
     return n;
 }
 
@@ -213,18 +261,20 @@ static inline int isa_load(char *out, size_t room, char reg, int width, int k)
 {
     static const char *const cvt[9] = {
         [1] = "and.b64 x, x, 1; setp.ne.u64 v_%c, x, 0;",
-        [2] = "cvt.u16.u64 v_%c, x;", [4] = "cvt.u32.u64 v_%c, x;", [8] = "mov.b64 v_%c, x;"};
-    int n = snprintf(out, room, "ld.global.u64 x, [in+%d];\n",
-                     k * ISA_N * 8);
+        [2] = "cvt.u16.u64 v_%c, x;",
+        [4] = "cvt.u32.u64 v_%c, x;",
+        [8] = "mov.b64 v_%c, x;"};
+    int n = snprintf(out, room, "ld.global.u64 x, [in+%d];\n", k * ISA_N * 8);
     n += snprintf(out + n, room - (size_t)n, cvt[width], reg);
     return n + snprintf(out + n, room - (size_t)n, "\n");
 }
 
 static inline int isa_store(char *out, size_t room, char reg, int width, int k)
 {
-    static const char *const cvt[9] = {
-        [1] = "selp.b64 x, 1, 0, v_%c;", [2] = "cvt.u64.u16 x, v_%c;",
-        [4] = "cvt.u64.u32 x, v_%c;", [8] = "mov.b64 x, v_%c;"};
+    static const char *const cvt[9] = {[1] = "selp.b64 x, 1, 0, v_%c;",
+                                       [2] = "cvt.u64.u16 x, v_%c;",
+                                       [4] = "cvt.u64.u32 x, v_%c;",
+                                       [8] = "mov.b64 x, v_%c;"};
     int n = snprintf(out, room, cvt[width], reg);
     return n + snprintf(out + n, room - (size_t)n,
                         "\nst.global.u64 [out+%d], x;\n", k * ISA_N * 8);
@@ -236,10 +286,10 @@ static inline void isa_kernel(const struct isa_row *r, char *out, size_t room)
     int ndst = (int)(colon - r->signature), n;
     int nsrc = (int)strlen(colon + 1);
     n = snprintf(out, room,
-                 ".version 8.8\n.target sm_%d%s\n.address_size 64\n"
+                 ".version 8.8\n.target sm_%d\n.address_size 64\n"
                  ".visible .entry k(.param .u64 pin, .param .u64 pout)\n"
                  "{\n.reg .b64 in, out, x; .reg .b32 t, u;\n",
-                 r->arch ? r->arch : 80, r->arch >= 90 ? "a" : "");
+                 r->arch ? r->arch : 80);
     for (int k = 0; k < ndst; k++)
         n += snprintf(out + n, room - (size_t)n, ".reg %s v_%c;\n",
                       isa_class[r->signature[k] - '0'], 'd' + k);
@@ -250,7 +300,8 @@ static inline void isa_kernel(const struct isa_row *r, char *out, size_t room)
                   "mov.u32 t, %%tid.x;\nmov.u32 u, %%ctaid.x;\n"
                   "mad.lo.u32 t, u, %d, t;\nmul.wide.u32 x, t, 8;\n"
                   "ld.param.u64 in, [pin];\nld.param.u64 out, [pout];\n"
-                  "add.u64 in, in, x;\nadd.u64 out, out, x;\n", ISA_THREADS);
+                  "add.u64 in, in, x;\nadd.u64 out, out, x;\n",
+                  ISA_THREADS);
     for (int k = 0; k < nsrc; k++)
         n += isa_load(out + n, room - (size_t)n, (char)('a' + k),
                       colon[1 + k] - '0', k);
@@ -338,8 +389,9 @@ static inline bool isa_equal(const struct isa_row *r, uint64_t got,
 
 static inline uint64_t isa_cut(uint64_t v, int width)
 {
-    return width == 8 ? v : width == 1 ? v & 1
-                                       : v & ((UINT64_C(1) << 8 * width) - 1);
+    return width == 8   ? v
+           : width == 1 ? v & 1
+                        : v & ((UINT64_C(1) << 8 * width) - 1);
 }
 
 /* --- running ------------------------------------------------------------- */
@@ -362,9 +414,10 @@ static inline void isa_fail(const struct isa_row *r, const struct isa_lane *x,
                             unsigned i, char name, uint64_t got, uint64_t want)
 {
     fail_msg("%s thread %u: a=0x%llx b=0x%llx c=0x%llx: %c is 0x%llx, the ISA "
-             "says 0x%llx", r->text, i, (unsigned long long)x->a,
-             (unsigned long long)x->b, (unsigned long long)x->c, name,
-             (unsigned long long)got, (unsigned long long)want);
+             "says 0x%llx",
+             r->text, i, (unsigned long long)x->a, (unsigned long long)x->b,
+             (unsigned long long)x->c, name, (unsigned long long)got,
+             (unsigned long long)want);
 }
 
 /* The cmocka test of one row. */
@@ -393,12 +446,11 @@ static inline void isa_test(void **state)
             r->warp(x);
         for (unsigned k = 0; k < 32; k++) {
             for (int d = 0; d < ndst; d++) {
-                uint64_t want = isa_cut(d ? x[k].e : x[k].d,
-                                        r->signature[d] - '0');
+                uint64_t want =
+                    isa_cut(d ? x[k].e : x[k].d, r->signature[d] - '0');
                 uint64_t got = isa_out[d][i - 31 + k];
                 if (!isa_equal(r, got, want))
-                    isa_fail(r, &x[k], i - 31 + k, (char)('d' + d), got,
-                             want);
+                    isa_fail(r, &x[k], i - 31 + k, (char)('d' + d), got, want);
             }
         }
     }

@@ -10,17 +10,17 @@
 #define HEAD ".version 8.0\n.target sm_80\n.address_size 64\n"
 
 /* out[i] = value + i, one block. */
-static const char fill_ptx[] = HEAD
-    ".global .align 4 .u32 counter = 7;\n"
-    ".visible .entry fill(.param .u64 out, .param .u32 value)\n"
-    ".maxntid 256, 1, 1\n{\n.reg .b32 %r<4>; .reg .b64 %rd<4>;\n"
-    "ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [value];\n"
-    "mov.u32 %r2, %tid.x; add.u32 %r1, %r1, %r2;\n"
-    "mul.wide.u32 %rd2, %r2, 4; add.u64 %rd1, %rd1, %rd2;\n"
-    "st.global.u32 [%rd1], %r1; ret;\n}\n"
-    ".visible .entry shared()\n{ .shared .align 4 .b8 s[1024]; "
-    ".reg .b32 %r; mov.u32 %r, s; ret; }\n"
-    ".visible .entry exact() .reqntid 64, 1, 1 { ret; }\n";
+static const char fill_ptx[] =
+    HEAD ".global .align 4 .u32 counter = 7;\n"
+         ".visible .entry fill(.param .u64 out, .param .u32 value)\n"
+         ".maxntid 256, 1, 1\n{\n.reg .b32 %r<4>; .reg .b64 %rd<4>;\n"
+         "ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [value];\n"
+         "mov.u32 %r2, %tid.x; add.u32 %r1, %r1, %r2;\n"
+         "mul.wide.u32 %rd2, %r2, 4; add.u64 %rd1, %rd1, %rd2;\n"
+         "st.global.u32 [%rd1], %r1; ret;\n}\n"
+         ".visible .entry shared()\n{ .shared .align 4 .b8 s[1024]; "
+         ".reg .b32 %r; mov.u32 %r, s; ret; }\n"
+         ".visible .entry exact() .reqntid 64, 1, 1 { ret; }\n";
 
 static void expect(CUresult want, CUresult got, const char *what, int line)
 {
@@ -76,7 +76,8 @@ static void bad_environment_is_named(void **state)
     static const struct {
         const char *variable, *value, *says;
     } row[] = {
-        {"VGPU_DEVICE", "voodoo2", "VGPU_DEVICE=voodoo2: expected one of a100"},
+        {"VGPU_DEVICE", "voodoo2",
+         "VGPU_DEVICE=voodoo2: expected one of a100"},
         {"VGPU_SEED", "-1", "VGPU_SEED=-1: expected a number"},
         {"VGPU_SEED", "12x", "VGPU_SEED=12x: expected a number"},
         {"VGPU_THREADS", "1e3", "VGPU_THREADS=1e3: expected a number"},
@@ -114,9 +115,9 @@ static void profiles_report_public_figures(void **state)
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         const int attribute[] = {75, 76, 16, 97, 81, 39, 10, 12, 7};
-        const int want[] = {row[i].major, row[i].minor,   row[i].sms,
-                            row[i].optin, row[i].per_sm,  row[i].threads,
-                            32,           65536,          65535};
+        const int want[] = {row[i].major, row[i].minor,  row[i].sms,
+                            row[i].optin, row[i].per_sm, row[i].threads,
+                            32,           65536,         65535};
         setenv("VGPU_DEVICE", row[i].id, 1);
         EXPECT(CUDA_SUCCESS, gpu.cuInit(0));
         for (int k = 0; k < 9; k++) {
@@ -133,8 +134,8 @@ static void entry_points_are_found_by_name_and_version(void **state)
     (void)state;
     void *fn = NULL;
     int status = -1;
-    EXPECT(CUDA_SUCCESS, gpu.cuGetProcAddress_v2("cuMemAlloc", &fn, 13000, 0,
-                                                 &status));
+    EXPECT(CUDA_SUCCESS,
+           gpu.cuGetProcAddress_v2("cuMemAlloc", &fn, 13000, 0, &status));
     assert_ptr_equal(fn, (void *)gpu.cuMemAlloc_v2);
     assert_int_equal(status, 0);
     gpu.cuGetProcAddress_v2("cuCtxCreate", &fn, 13000, 0, &status);
@@ -254,15 +255,17 @@ static void targets_run_where_the_isa_says(void **state)
         char ptx[200];
         CUmodule m;
         CUcontext ctx;
-        snprintf(ptx, sizeof ptx, ".version %s\n.target %s\n.address_size 64\n"
-                 ".entry k() { ret; }", row[i].version, row[i].target);
+        snprintf(ptx, sizeof ptx,
+                 ".version %s\n.target %s\n.address_size 64\n"
+                 ".entry k() { ret; }",
+                 row[i].version, row[i].target);
         setenv("VGPU_DEVICE", row[i].device, 1);
         EXPECT(CUDA_SUCCESS, gpu.cuInit(0));
         EXPECT(CUDA_SUCCESS, gpu.cuCtxCreate_v2(&ctx, 0, 0));
         CUresult r = gpu.cuModuleLoadData(&m, ptx);
         if (r != row[i].result)
-            fail_msg("%s on %s: %d, expected %d", row[i].target,
-                     row[i].device, r, row[i].result);
+            fail_msg("%s on %s: %d, expected %d", row[i].target, row[i].device,
+                     r, row[i].result);
         EXPECT(CUDA_SUCCESS, gpu.cuCtxDestroy_v2(ctx));
     }
 }
@@ -275,15 +278,18 @@ static void an_unknown_instruction_is_named_at_load(void **state)
     int option[] = {CU_JIT_ERROR_LOG_BUFFER,
                     CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void *value[] = {log, (void *)sizeof log};
-    EXPECT(CUDA_ERROR_INVALID_PTX, gpu.cuModuleLoadDataEx(
-        &m, HEAD ".entry k()\n{ .reg .b32 %r<3>;\n"
-                 "frobnicate.rn.b32 %r1, %r2;\nret; }", 2, option, value));
+    EXPECT(CUDA_ERROR_INVALID_PTX,
+           gpu.cuModuleLoadDataEx(&m,
+                                  HEAD ".entry k()\n{ .reg .b32 %r<3>;\n"
+                                       "frobnicate.rn.b32 %r1, %r2;\nret; }",
+                                  2, option, value));
     assert_non_null(strstr(gpu_report(), "frobnicate.rn.b32"));
     assert_non_null(strstr(gpu_report(), "ptx:6"));
     assert_string_equal(log, gpu_report());
-    EXPECT(CUDA_ERROR_INVALID_PTX, gpu.cuModuleLoadData(
-        &m, HEAD ".entry k()\n{ .reg .b32 %r<3>;\n"
-                 "add.rudely.s32 %r1, %r2, %r2;\nret; }"));
+    EXPECT(CUDA_ERROR_INVALID_PTX,
+           gpu.cuModuleLoadData(&m,
+                                HEAD ".entry k()\n{ .reg .b32 %r<3>;\n"
+                                     "add.rudely.s32 %r1, %r2, %r2;\nret; }"));
     assert_non_null(strstr(gpu_report(), "rudely"));
     EXPECT(CUDA_ERROR_INVALID_PTX,
            gpu.cuModuleLoadData(&m, HEAD ".entry k() { ret "));
@@ -318,8 +324,7 @@ static void functions_and_variables_are_found(void **state)
     EXPECT(CUDA_ERROR_NOT_FOUND, gpu.cuModuleGetFunction(&f, m, "none"));
     EXPECT(CUDA_SUCCESS, gpu.cuModuleGetFunctionCount(&count, m));
     assert_int_equal(count, 3);
-    EXPECT(CUDA_SUCCESS,
-           gpu.cuModuleGetGlobal_v2(&at, &bytes, m, "counter"));
+    EXPECT(CUDA_SUCCESS, gpu.cuModuleGetGlobal_v2(&at, &bytes, m, "counter"));
     assert_int_equal(bytes, 4);
     EXPECT(CUDA_SUCCESS, gpu.cuMemcpyDtoH_v2(&value, at, 4));
     assert_int_equal(value, 7);
@@ -333,9 +338,9 @@ static void functions_and_variables_are_found(void **state)
 static void addresses_in_initialisers_are_resolved(void **state)
 {
     (void)state;
-    CUmodule m = gpu_load(HEAD
-        ".global .align 4 .u32 word[2] = {5, 6};\n"
-        ".global .align 8 .u64 at[2] = {generic(word), word+4};\n");
+    CUmodule m = gpu_load(
+        HEAD ".global .align 4 .u32 word[2] = {5, 6};\n"
+             ".global .align 8 .u64 at[2] = {generic(word), word+4};\n");
     CUdeviceptr word, table, got[2];
     EXPECT(CUDA_SUCCESS, gpu.cuModuleGetGlobal_v2(&word, NULL, m, "word"));
     EXPECT(CUDA_SUCCESS, gpu.cuModuleGetGlobal_v2(&table, NULL, m, "at"));
@@ -364,7 +369,8 @@ static void bad_launches_are_refused(void **state)
     CUfunction exact = gpu_function(m, "exact");
     EXPECT(CUDA_ERROR_INVALID_HANDLE, try(NULL, 1, 1, 1, 1, 1, 1, 0));
     EXPECT(CUDA_ERROR_INVALID_HANDLE, try((CUfunction)m, 1, 1, 1, 1, 1, 1, 0));
-    EXPECT(CUDA_ERROR_INVALID_HANDLE, try((CUfunction)&m, 1, 1, 1, 1, 1, 1, 0));
+    EXPECT(CUDA_ERROR_INVALID_HANDLE,
+           try((CUfunction)&m, 1, 1, 1, 1, 1, 1, 0));
     EXPECT(CUDA_ERROR_INVALID_VALUE, try(shared, 0, 1, 1, 1, 1, 1, 0));
     EXPECT(CUDA_ERROR_INVALID_VALUE, try(shared, 1, 65536, 1, 1, 1, 1, 0));
     EXPECT(CUDA_ERROR_INVALID_VALUE, try(shared, 1, 1, 65536, 1, 1, 1, 0));
@@ -403,8 +409,9 @@ static void bad_clusters_are_refused(void **state)
     a.value.clusterDim.x = 16;
     EXPECT(CUDA_ERROR_INVALID_CLUSTER_SIZE,
            gpu.cuLaunchKernelEx(&c, any, NULL, NULL));
-    EXPECT(CUDA_SUCCESS, gpu.cuFuncSetAttribute(
-        any, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+    EXPECT(CUDA_SUCCESS,
+           gpu.cuFuncSetAttribute(
+               any, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
     EXPECT(CUDA_SUCCESS, gpu.cuLaunchKernelEx(&c, any, NULL, NULL));
 }
 
@@ -423,8 +430,7 @@ static void shared_memory_needs_the_attribute(void **state)
     EXPECT(CUDA_ERROR_INVALID_VALUE, try(f, 1, 1, 1, 32, 1, 1, 47 * 1024 + 1));
     EXPECT(CUDA_ERROR_INVALID_VALUE,
            gpu.cuFuncSetAttribute(f, attribute, 166912 - 1023));
-    EXPECT(CUDA_SUCCESS,
-           gpu.cuFuncSetAttribute(f, attribute, 166912 - 1024));
+    EXPECT(CUDA_SUCCESS, gpu.cuFuncSetAttribute(f, attribute, 166912 - 1024));
     EXPECT(CUDA_SUCCESS, try(f, 1, 1, 1, 32, 1, 1, 166912 - 1024));
 }
 
@@ -441,8 +447,8 @@ static void parameters_come_by_pointer_or_buffer(void **state)
     size_t size = 12, small = 11, offset, bytes;
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &buffer,
                      CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
-    EXPECT(CUDA_SUCCESS, gpu.cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, NULL,
-                                            NULL, extra));
+    EXPECT(CUDA_SUCCESS,
+           gpu.cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, NULL, NULL, extra));
     EXPECT(CUDA_SUCCESS, gpu.cuMemcpyDtoH_v2(got, out, sizeof got));
     for (unsigned i = 0; i < 64; i++)
         assert_int_equal(got[i], 1000 + i);
@@ -464,9 +470,14 @@ static void launch_attributes_are_read(void **state)
         {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
          .value.programmaticStreamSerializationAllowed = 1},
         {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value.cooperative = 1}};
-    CUlaunchConfig c = {.gridDimX = 108 * 32, .gridDimY = 1, .gridDimZ = 1,
-                        .blockDimX = 64, .blockDimY = 1, .blockDimZ = 1,
-                        .attrs = a, .numAttrs = 1};
+    CUlaunchConfig c = {.gridDimX = 108 * 32,
+                        .gridDimY = 1,
+                        .gridDimZ = 1,
+                        .blockDimX = 64,
+                        .blockDimY = 1,
+                        .blockDimZ = 1,
+                        .attrs = a,
+                        .numAttrs = 1};
     EXPECT(CUDA_SUCCESS, gpu.cuLaunchKernelEx(&c, f, NULL, NULL));
     c.numAttrs = 2;
     EXPECT(CUDA_SUCCESS, gpu.cuLaunchKernelEx(&c, f, NULL, NULL));
@@ -488,9 +499,9 @@ static void occupancy_follows_the_limits(void **state)
         int block;
         size_t dynamic;
         int blocks;
-    } row[] = {{32, 0, 32}, {64, 0, 32}, {128, 0, 16}, {1024, 0, 2},
-               {33, 0, 32}, {32, 39 * 1024, 4}, {32, 79 * 1024, 2},
-               {32, 40 * 1024, 3}, {32, 162 * 1024, 1}};
+    } row[] = {{32, 0, 32},        {64, 0, 32},        {128, 0, 16},
+               {1024, 0, 2},       {33, 0, 32},        {32, 39 * 1024, 4},
+               {32, 79 * 1024, 2}, {32, 40 * 1024, 3}, {32, 162 * 1024, 1}};
     EXPECT(CUDA_SUCCESS, gpu.cuFuncSetAttribute(f, attribute, 162 * 1024));
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         int n = -1;
@@ -509,8 +520,8 @@ static void errors_of_a_launch_stick(void **state)
     unsigned value = 0;
     void *param[] = {&out, &value};
     CUcontext other;
-    CUresult r = gpu.cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, NULL, param,
-                                    NULL);
+    CUresult r =
+        gpu.cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, NULL, param, NULL);
     r = r ? r : gpu.cuCtxSynchronize();
     EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, r);
     EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, gpu.cuCtxSynchronize());
@@ -570,8 +581,7 @@ static void copies_stay_inside_their_allocation(void **state)
     EXPECT(CUDA_ERROR_INVALID_VALUE, gpu.cuMemsetD32_v2(a + 2, 0, 1));
     if (gpu.is_virtual) {
         EXPECT(CUDA_ERROR_INVALID_VALUE, gpu.cuMemcpyHtoD_v2(a, host, 65));
-        EXPECT(CUDA_ERROR_INVALID_VALUE,
-               gpu.cuMemcpyDtoH_v2(host, b + 1, 64));
+        EXPECT(CUDA_ERROR_INVALID_VALUE, gpu.cuMemcpyDtoH_v2(host, b + 1, 64));
         EXPECT(CUDA_ERROR_INVALID_VALUE, gpu.cuMemsetD8_v2(b + 60, 0, 5));
     }
     EXPECT(CUDA_ERROR_INVALID_VALUE, gpu.cuMemcpyDtoH_v2(NULL, b, 4));
@@ -663,7 +673,8 @@ static void count_call(void *user)
     CUdeviceptr at;
     ++*(int *)user;
     /* A host function may not call the driver. */
-    if (gpu.is_virtual && gpu.cuMemAlloc_v2(&at, 4) != CUDA_ERROR_NOT_PERMITTED)
+    if (gpu.is_virtual &&
+        gpu.cuMemAlloc_v2(&at, 4) != CUDA_ERROR_NOT_PERMITTED)
         *(int *)user = -1000;
 }
 
@@ -685,8 +696,8 @@ static void a_graph_replays_what_was_captured(void **state)
     EXPECT(CUDA_SUCCESS, gpu.cuStreamBeginCapture_v2(s, 0));
     EXPECT(CUDA_SUCCESS, gpu.cuStreamIsCapturing(s, &status));
     assert_int_equal(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);
-    EXPECT(CUDA_SUCCESS, gpu.cuLaunchKernel(f, 1, 1, 1, 8, 1, 1, 0, s, param,
-                                            NULL));
+    EXPECT(CUDA_SUCCESS,
+           gpu.cuLaunchKernel(f, 1, 1, 1, 8, 1, 1, 0, s, param, NULL));
     EXPECT(CUDA_SUCCESS, gpu.cuMemsetD32Async(out, 9, 2, s));
     EXPECT(CUDA_SUCCESS, gpu.cuMemcpyDtoHAsync_v2(got, out, sizeof got, s));
     EXPECT(CUDA_SUCCESS, gpu.cuLaunchHostFunc(s, count_call, &calls));
@@ -726,12 +737,24 @@ static void a_forbidden_call_breaks_the_capture(void **state)
         char host[4];
         EXPECT(CUDA_SUCCESS, gpu.cuStreamBeginCapture_v2(s, 0));
         switch (i) {
-        case 0: r = gpu.cuMemAlloc_v2(&b, 4); break;
-        case 1: r = gpu.cuMemFree_v2(a); break;
-        case 2: r = gpu.cuCtxSynchronize(); break;
-        case 3: r = gpu.cuStreamSynchronize(s); break;
-        case 4: r = gpu.cuStreamQuery(s); break;
-        case 5: r = gpu.cuMemcpyDtoH_v2(host, a, 4); break;
+        case 0:
+            r = gpu.cuMemAlloc_v2(&b, 4);
+            break;
+        case 1:
+            r = gpu.cuMemFree_v2(a);
+            break;
+        case 2:
+            r = gpu.cuCtxSynchronize();
+            break;
+        case 3:
+            r = gpu.cuStreamSynchronize(s);
+            break;
+        case 4:
+            r = gpu.cuStreamQuery(s);
+            break;
+        case 5:
+            r = gpu.cuMemcpyDtoH_v2(host, a, 4);
+            break;
         default:
             want = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
             r = gpu.cuMemsetD8Async(a, 0, 4, NULL);
@@ -745,8 +768,8 @@ static void a_forbidden_call_breaks_the_capture(void **state)
                gpu.cuStreamEndCapture(s, &g));
         assert_null(g);
     }
-    EXPECT(CUDA_SUCCESS, gpu.cuStreamBeginCapture_v2(
-                             s, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT(CUDA_SUCCESS,
+           gpu.cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_RELAXED));
     EXPECT(CUDA_SUCCESS, gpu.cuMemAlloc_v2(&b, 4));
     CUgraph g;
     EXPECT(CUDA_SUCCESS, gpu.cuStreamEndCapture(s, &g));

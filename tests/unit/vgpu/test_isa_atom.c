@@ -20,7 +20,7 @@
         x->e = (uint64_t)(expression);                                        \
     }
 OP(add, A + B)
-OP(and, A & B)
+OP(and, A &B)
 OP(or, A | B)
 OP(xor, A ^ B)
 OP(exch, B)
@@ -46,8 +46,8 @@ OP(add_f32_ftz, num_flush32(sum(num_f32, num_flush32(A), num_flush32(B))))
 OP(add_f64, sum(num_f64, A, B))
 OP(add_f16, sum(num_f16, A, B))
 OP(add_bf16, sum(num_bf16, A, B))
-OP(add_f16x2, sum(num_f16, A >> 16, B >> 16) << 16 |
-                  sum(num_f16, A & 0xffff, B & 0xffff))
+OP(add_f16x2,
+   sum(num_f16, A >> 16, B >> 16) << 16 | sum(num_f16, A & 0xffff, B & 0xffff))
 OP(add_bf16x2, sum(num_bf16, A >> 16, B >> 16) << 16 |
                    sum(num_bf16, A & 0xffff, B & 0xffff))
 
@@ -61,12 +61,19 @@ OP(add_bf16x2, sum(num_bf16, A >> 16, B >> 16) << 16 |
 /* The same operation in both spaces. */
 #define BOTH(name, type, bits, sig, pool, ref)                                \
     {.text = SHARED(bits, "atom.shared." name "." type " $d, [q], $b;"),      \
-     sig, pool, ref},                                                         \
-    {.text = GLOBAL(bits, "atom.global." name "." type " $d, [out], $b;"),    \
-     sig, pool, ref},                                                         \
-    {.text = GLOBAL(bits, "ld.global.b" bits " $d, [out]; "                   \
-                          "red.global." name "." type " [out], $b;"),         \
-     sig, pool, ref}
+     sig,                                                                     \
+     pool,                                                                    \
+     ref},                                                                    \
+        {.text =                                                              \
+             GLOBAL(bits, "atom.global." name "." type " $d, [out], $b;"),    \
+         sig,                                                                 \
+         pool,                                                                \
+         ref},                                                                \
+    {                                                                         \
+        .text = GLOBAL(bits, "ld.global.b" bits " $d, [out]; "                \
+                             "red.global." name "." type " [out], $b;"),      \
+        sig, pool, ref                                                        \
+    }
 
 static const struct isa_row rows[] = {
     BOTH("add", "u32", "32", "44:44", "ii", add),
@@ -88,45 +95,94 @@ static const struct isa_row rows[] = {
     BOTH("xor", "b64", "64", "88:88", "ii", xor),
     BOTH("inc", "u32", "32", "44:44", "ii", inc),
     BOTH("dec", "u32", "32", "44:44", "ii", dec),
-    {.text = SHARED("32", "atom.shared.exch.b32 $d, [q], $b;"), "44:44", "ii",
+    {.text = SHARED("32", "atom.shared.exch.b32 $d, [q], $b;"),
+     "44:44",
+     "ii",
      exch},
-    {.text = GLOBAL("64", "atom.global.exch.b64 $d, [out], $b;"), "88:88",
-     "ii", exch},
-    {.text = SHARED("32", "atom.shared.cas.b32 $d, [q], $b, $c;"), "44:444",
-     "iii", cas},
-    {.text = SHARED("32", "atom.shared.cas.b32 $d, [q], $b, $c;"), "44:444",
-     "wwu", cas},
-    {.text = GLOBAL("64", "atom.global.cas.b64 $d, [out], $b, $c;"), "88:888",
-     "wwu", cas},
-    {.text = GLOBAL("16", "atom.global.cas.b16 $d, [out], $b, $c;"), "22:222",
-     "wwu", cas},
-    {.text = SHARED("32", "atom.shared.add.f32 $d, [q], $b;"), "44:44", "ff",
-     add_f32, ISA_F32},
-    {.text = GLOBAL("32", "atom.global.add.f32 $d, [out], $b;"), "44:44",
-     "ff", add_f32_ftz, ISA_F32},
+    {.text = GLOBAL("64", "atom.global.exch.b64 $d, [out], $b;"),
+     "88:88",
+     "ii",
+     exch},
+    {.text = SHARED("32", "atom.shared.cas.b32 $d, [q], $b, $c;"),
+     "44:444",
+     "iii",
+     cas},
+    {.text = SHARED("32", "atom.shared.cas.b32 $d, [q], $b, $c;"),
+     "44:444",
+     "wwu",
+     cas},
+    {.text = GLOBAL("64", "atom.global.cas.b64 $d, [out], $b, $c;"),
+     "88:888",
+     "wwu",
+     cas},
+    {.text = GLOBAL("16", "atom.global.cas.b16 $d, [out], $b, $c;"),
+     "22:222",
+     "wwu",
+     cas},
+    {.text = SHARED("32", "atom.shared.add.f32 $d, [q], $b;"),
+     "44:44",
+     "ff",
+     add_f32,
+     ISA_F32},
+    {.text = GLOBAL("32", "atom.global.add.f32 $d, [out], $b;"),
+     "44:44",
+     "ff",
+     add_f32_ftz,
+     ISA_F32},
     {.text = GLOBAL("32", "ld.global.b32 $d, [out]; "
-                          "red.global.add.f32 [out], $b;"), "44:44", "ff",
-     add_f32_ftz, ISA_F32},
-    {.text = SHARED("64", "atom.shared.add.f64 $d, [q], $b;"), "88:88", "gg",
-     add_f64, ISA_F64},
-    {.text = GLOBAL("64", "atom.global.add.f64 $d, [out], $b;"), "88:88",
-     "gg", add_f64, ISA_F64},
+                          "red.global.add.f32 [out], $b;"),
+     "44:44",
+     "ff",
+     add_f32_ftz,
+     ISA_F32},
+    {.text = SHARED("64", "atom.shared.add.f64 $d, [q], $b;"),
+     "88:88",
+     "gg",
+     add_f64,
+     ISA_F64},
+    {.text = GLOBAL("64", "atom.global.add.f64 $d, [out], $b;"),
+     "88:88",
+     "gg",
+     add_f64,
+     ISA_F64},
     {.text = GLOBAL("16", "atom.global.add.noftz.f16 $d, [out], $b;"),
-     "22:22", "hh", add_f16, ISA_F16},
+     "22:22",
+     "hh",
+     add_f16,
+     ISA_F16},
     {.text = GLOBAL("32", "atom.global.add.noftz.f16x2 $d, [out], $b;"),
-     "44:44", "HH", add_f16x2, ISA_F16X2},
+     "44:44",
+     "HH",
+     add_f16x2,
+     ISA_F16X2},
     {.text = GLOBAL("16", "atom.global.add.noftz.bf16 $d, [out], $b;"),
-     "22:22", "bb", add_bf16, ISA_BF16, .arch = 90},
+     "22:22",
+     "bb",
+     add_bf16,
+     ISA_BF16,
+     .arch = 90},
     {.text = GLOBAL("32", "atom.global.add.noftz.bf16x2 $d, [out], $b;"),
-     "44:44", "BB", add_bf16x2, ISA_BF16X2, .arch = 90},
+     "44:44",
+     "BB",
+     add_bf16x2,
+     ISA_BF16X2,
+     .arch = 90},
     {.text = GLOBAL("32", "atom.acq_rel.gpu.global.add.u32 $d, [out], $b;"),
-     "44:44", "ii", add},
+     "44:44",
+     "ii",
+     add},
     {.text = GLOBAL("32", "atom.relaxed.sys.global.or.b32 $d, [out], $b;"),
-     "44:44", "ii", or},
-    {.text = GLOBAL("32", "atom.add.release.gpu.u32 $d, [out], $b;"), "44:44",
-     "ii", add},
-    {.text = SHARED("32", "atom.shared::cta.add.u32 $d, [q], $b;"), "44:44",
-     "ii", add},
+     "44:44",
+     "ii",
+     or },
+    {.text = GLOBAL("32", "atom.add.release.gpu.u32 $d, [out], $b;"),
+     "44:44",
+     "ii",
+     add},
+    {.text = SHARED("32", "atom.shared::cta.add.u32 $d, [q], $b;"),
+     "44:44",
+     "ii",
+     add},
 };
 
 /* --- contention ---------------------------------------------------------- */
@@ -141,9 +197,10 @@ static void every_ticket_is_drawn_once(void **state)
     static unsigned char seen[BLOCKS * THREADS];
     struct gpu_grid g = {{BLOCKS, 1, 1}, {THREADS, 1, 1}, 0};
     memset(seen, 0, sizeof seen);
-    gpu_ok(gpu_run(GPU_HEAD("sm_80") GPU_KERNEL(4)
-        "atom.global.add.u32 %r3, [in], 1; st.global.u32 [out], %r3; ret; }",
-        &g, counter, sizeof counter, ticket, sizeof ticket));
+    gpu_ok(gpu_run(GPU_HEAD("sm_80")
+                       GPU_KERNEL(4) "atom.global.add.u32 %r3, [in], 1; "
+                                     "st.global.u32 [out], %r3; ret; }",
+                   &g, counter, sizeof counter, ticket, sizeof ticket));
     for (int i = 0; i < BLOCKS * THREADS; i++) {
         assert_in_range(ticket[i], 0, BLOCKS * THREADS - 1);
         assert_int_equal(seen[ticket[i]], 0);
@@ -157,15 +214,18 @@ static void a_spin_lock_excludes(void **state)
     (void)state;
     static uint32_t word[BLOCKS * THREADS], lock[2];
     struct gpu_grid g = {{BLOCKS, 1, 1}, {32, 1, 1}, 0};
-    gpu_ok(gpu_run(GPU_HEAD("sm_80")
-        ".visible .entry k(.param .u64 pin, .param .u64 pout)\n{\n"
-        ".reg .pred %p<3>; .reg .b32 %r<5>; .reg .b64 in, out;\n"
-        "ld.param.u64 in, [pin]; ld.param.u64 out, [pout];\n"
-        "TRY: atom.acquire.gpu.global.cas.b32 %r1, [in], 0, 1;\n"
-        "setp.ne.u32 %p1, %r1, 0; @%p1 bra TRY;\n"
-        "ld.volatile.global.u32 %r2, [out]; add.u32 %r2, %r2, 1;\n"
-        "st.volatile.global.u32 [out], %r2; membar.gl;\n"
-        "atom.release.gpu.global.exch.b32 %r3, [in], 0; ret; }",
+    gpu_ok(gpu_run(
+        GPU_HEAD(
+            "sm_80") ".visible .entry k(.param .u64 pin, .param .u64 "
+                     "pout)\n{\n"
+                     ".reg .pred %p<3>; .reg .b32 %r<5>; .reg .b64 in, out;\n"
+                     "ld.param.u64 in, [pin]; ld.param.u64 out, [pout];\n"
+                     "TRY: atom.acquire.gpu.global.cas.b32 %r1, [in], 0, 1;\n"
+                     "setp.ne.u32 %p1, %r1, 0; @%p1 bra TRY;\n"
+                     "ld.volatile.global.u32 %r2, [out]; add.u32 %r2, %r2, "
+                     "1;\n"
+                     "st.volatile.global.u32 [out], %r2; membar.gl;\n"
+                     "atom.release.gpu.global.exch.b32 %r3, [in], 0; ret; }",
         &g, lock, sizeof lock, word, sizeof word));
     assert_int_equal(word[0], BLOCKS * 32);
 }
@@ -179,14 +239,17 @@ static void vectors_add_element_by_element(void **state)
     if (gpu.arch < 90)
         fail_msg("the profile for this test must be sm_90 or later");
     memset(sums, 0, sizeof sums);
-    gpu_ok(gpu_run(GPU_HEAD("sm_90")
-        ".visible .entry k(.param .u64 pin, .param .u64 pout)\n{\n"
-        ".reg .f32 %f<9>; .reg .b64 in, out;\n"
-        "ld.param.u64 out, [pout];\n"
-        "red.global.add.v4.f32 [out], {0f3F800000, 0f40000000, 0f40400000, "
-        "0f40800000};\n"
-        "atom.global.add.v2.f32 {%f1, %f2}, [out+16], {0f3F800000, "
-        "0fBF800000}; ret; }", &g, sums, 4, sums, sizeof sums));
+    gpu_ok(gpu_run(GPU_HEAD("sm_90") ".visible .entry k(.param .u64 pin, "
+                                     ".param .u64 pout)\n{\n"
+                                     ".reg .f32 %f<9>; .reg .b64 in, out;\n"
+                                     "ld.param.u64 out, [pout];\n"
+                                     "red.global.add.v4.f32 [out], "
+                                     "{0f3F800000, 0f40000000, 0f40400000, "
+                                     "0f40800000};\n"
+                                     "atom.global.add.v2.f32 {%f1, %f2}, "
+                                     "[out+16], {0f3F800000, "
+                                     "0fBF800000}; ret; }",
+                   &g, sums, 4, sums, sizeof sums));
     for (int i = 0; i < 4; i++)
         assert_true(sums[i] == (float)(128 * (i + 1)));
     assert_true(sums[4] == 128 && sums[5] == -128);

@@ -56,12 +56,11 @@ REF(sat_s64_u64, A > INT64_MAX ? INT64_MAX : A)
  * of the word and c's low half above them. */
 REF(pack_s16, zext(sext(clamp_signed(sext(A, 32), 16), 16), 16) << 16 |
                   zext(clamp_signed(sext(B, 32), 16), 16))
-REF(pack_u16, clamp_unsigned(sext(A, 32), 16) << 16 |
-                  clamp_unsigned(sext(B, 32), 16))
+REF(pack_u16,
+    clamp_unsigned(sext(A, 32), 16) << 16 | clamp_unsigned(sext(B, 32), 16))
 REF(pack_u8, zext(C, 16) << 16 | clamp_unsigned(sext(A, 32), 8) << 8 |
                  clamp_unsigned(sext(B, 32), 8))
-REF(pack_s8, zext(C, 16) << 16 |
-                 zext(clamp_signed(sext(A, 32), 8), 8) << 8 |
+REF(pack_s8, zext(C, 16) << 16 | zext(clamp_signed(sext(A, 32), 8), 8) << 8 |
                  zext(clamp_signed(sext(B, 32), 8), 8))
 
 /* --- float to integer: rounded, then clamped ----------------------------- */
@@ -257,9 +256,9 @@ static uint64_t to_fp8(double v, int mantissa, int bias, bool is_relu)
 #define TO_FP8(name, mantissa, bias, is_relu)                                 \
     REF(name, to_fp8(isa_single(A), mantissa, bias, is_relu) << 8 |           \
                   to_fp8(isa_single(B), mantissa, bias, is_relu))             \
-    REF(name##_f16x2,                                                         \
-        to_fp8(isa_half(A >> 16), mantissa, bias, is_relu) << 8 |             \
-            to_fp8(isa_half(A), mantissa, bias, is_relu))
+    REF(name##_f16x2, to_fp8(isa_half(A >> 16), mantissa, bias, is_relu)      \
+                              << 8 |                                          \
+                          to_fp8(isa_half(A), mantissa, bias, is_relu))
 TO_FP8(e4m3, 3, 7, false)
 TO_FP8(e4m3_relu, 3, 7, true)
 TO_FP8(e5m2, 2, 15, false)
@@ -272,8 +271,8 @@ static uint64_t half_of_fp8(uint64_t v, int mantissa, int bias)
 }
 REF(f16x2_e4m3, half_of_fp8(A >> 8, 3, 7) << 16 | half_of_fp8(A, 3, 7))
 REF(f16x2_e5m2, half_of_fp8(A >> 8, 2, 15) << 16 | half_of_fp8(A, 2, 15))
-REF(f16x2_e4m3_relu, relu(half_of_fp8(A >> 8, 3, 7)) << 16 |
-                         relu(half_of_fp8(A, 3, 7)))
+REF(f16x2_e4m3_relu,
+    relu(half_of_fp8(A >> 8, 3, 7)) << 16 | relu(half_of_fp8(A, 3, 7)))
 
 /* --- mov ----------------------------------------------------------------- */
 
@@ -293,21 +292,49 @@ REF(upper, A >> 32)
 
 #define ALL_TO_INT(type, d)                                                   \
     {.text = "cvt.rni." #type ".f32 $d, $a;", d ":4", "f", rni_##type##_f32}, \
-    {.text = "cvt.rzi." #type ".f32 $d, $a;", d ":4", "f", rzi_##type##_f32}, \
-    {.text = "cvt.rmi." #type ".f32 $d, $a;", d ":4", "f", rmi_##type##_f32}, \
-    {.text = "cvt.rpi." #type ".f32 $d, $a;", d ":4", "f", rpi_##type##_f32}, \
-    {.text = "cvt.rmi.ftz." #type ".f32 $d, $a;", d ":4", "f",                \
-     rmi_##type##_ftz},                                                       \
-    {.text = "cvt.rni." #type ".f64 $d, $a;", d ":8", "g", rni_##type##_f64}, \
-    {.text = "cvt.rzi." #type ".f64 $d, $a;", d ":8", "g", rzi_##type##_f64}, \
-    {.text = "cvt.rpi." #type ".f64 $d, $a;", d ":8", "g", rpi_##type##_f64}, \
-    {.text = "cvt.rni." #type ".f16 $d, $a;", d ":2", "h", rni_##type##_f16}, \
-    {.text = "cvt.rzi." #type ".f16 $d, $a;", d ":2", "h", rzi_##type##_f16}
+        {.text = "cvt.rzi." #type ".f32 $d, $a;",                             \
+         d ":4",                                                              \
+         "f",                                                                 \
+         rzi_##type##_f32},                                                   \
+        {.text = "cvt.rmi." #type ".f32 $d, $a;",                             \
+         d ":4",                                                              \
+         "f",                                                                 \
+         rmi_##type##_f32},                                                   \
+        {.text = "cvt.rpi." #type ".f32 $d, $a;",                             \
+         d ":4",                                                              \
+         "f",                                                                 \
+         rpi_##type##_f32},                                                   \
+        {.text = "cvt.rmi.ftz." #type ".f32 $d, $a;",                         \
+         d ":4",                                                              \
+         "f",                                                                 \
+         rmi_##type##_ftz},                                                   \
+        {.text = "cvt.rni." #type ".f64 $d, $a;",                             \
+         d ":8",                                                              \
+         "g",                                                                 \
+         rni_##type##_f64},                                                   \
+        {.text = "cvt.rzi." #type ".f64 $d, $a;",                             \
+         d ":8",                                                              \
+         "g",                                                                 \
+         rzi_##type##_f64},                                                   \
+        {.text = "cvt.rpi." #type ".f64 $d, $a;",                             \
+         d ":8",                                                              \
+         "g",                                                                 \
+         rpi_##type##_f64},                                                   \
+        {.text = "cvt.rni." #type ".f16 $d, $a;",                             \
+         d ":2",                                                              \
+         "h",                                                                 \
+         rni_##type##_f16},                                                   \
+    {                                                                         \
+        .text = "cvt.rzi." #type ".f16 $d, $a;", d ":2", "h",                 \
+        rzi_##type##_f16                                                      \
+    }
 #define ALL_MODES(types, sig, pool, name, how)                                \
     {.text = "cvt.rn" types " $d, $a;", sig, pool, rn_##name, how},           \
-    {.text = "cvt.rz" types " $d, $a;", sig, pool, rz_##name, how},           \
-    {.text = "cvt.rm" types " $d, $a;", sig, pool, rm_##name, how},           \
-    {.text = "cvt.rp" types " $d, $a;", sig, pool, rp_##name, how}
+        {.text = "cvt.rz" types " $d, $a;", sig, pool, rz_##name, how},       \
+        {.text = "cvt.rm" types " $d, $a;", sig, pool, rm_##name, how},       \
+    {                                                                         \
+        .text = "cvt.rp" types " $d, $a;", sig, pool, rp_##name, how          \
+    }
 
 static const struct isa_row rows[] = {
     {.text = "cvt.s32.s8 $d, $a;", "4:4", "i", s8_to},
@@ -336,13 +363,21 @@ static const struct isa_row rows[] = {
     {.text = "cvt.sat.s64.u64 $d, $a;", "8:8", "i", sat_s64_u64},
     {.text = "cvt.pack.sat.s16.s32 $d, $a, $b;", "4:44", "ii", pack_s16},
     {.text = "cvt.pack.sat.u16.s32 $d, $a, $b;", "4:44", "ii", pack_u16},
-    {.text = "cvt.pack.sat.u8.s32.b32 $d, $a, $b, $c;", "4:444", "iii",
+    {.text = "cvt.pack.sat.u8.s32.b32 $d, $a, $b, $c;",
+     "4:444",
+     "iii",
      pack_u8},
-    {.text = "cvt.pack.sat.s8.s32.b32 $d, $a, $b, $c;", "4:444", "iii",
+    {.text = "cvt.pack.sat.s8.s32.b32 $d, $a, $b, $c;",
+     "4:444",
+     "iii",
      pack_s8},
 
-    ALL_TO_INT(s16, "2"), ALL_TO_INT(u16, "2"), ALL_TO_INT(s32, "4"),
-    ALL_TO_INT(u32, "4"), ALL_TO_INT(s64, "8"), ALL_TO_INT(u64, "8"),
+    ALL_TO_INT(s16, "2"),
+    ALL_TO_INT(u16, "2"),
+    ALL_TO_INT(s32, "4"),
+    ALL_TO_INT(u32, "4"),
+    ALL_TO_INT(s64, "8"),
+    ALL_TO_INT(u64, "8"),
 
     ALL_MODES(".f32.s32", "4:4", "i", f32_s32, ISA_F32),
     ALL_MODES(".f32.u32", "4:4", "i", f32_u32, ISA_F32),
@@ -362,15 +397,25 @@ static const struct isa_row rows[] = {
     {.text = "cvt.rn.bf16.f32 $d, $a;", "2:4", "f", rn_bf16_f32, ISA_BF16},
     {.text = "cvt.rz.bf16.f32 $d, $a;", "2:4", "f", rz_bf16_f32, ISA_BF16},
     {.text = "cvt.rn.relu.f16.f32 $d, $a;", "2:4", "f", relu_f16, ISA_F16},
-    {.text = "cvt.rn.relu.bf16.f32 $d, $a;", "2:4", "f", relu_bf16_1,
+    {.text = "cvt.rn.relu.bf16.f32 $d, $a;",
+     "2:4",
+     "f",
+     relu_bf16_1,
      ISA_BF16},
     {.text = "cvt.rn.f16.f64 $d, $a;", "2:8", "g", rn_f16_f64, ISA_F16},
     {.text = "cvt.rz.f16.f64 $d, $a;", "2:8", "g", rz_f16_f64, ISA_F16},
-    {.text = "cvt.rn.ftz.f32.f64 $d, $a;", "4:8", "g", rn_ftz_f32_f64,
+    {.text = "cvt.rn.ftz.f32.f64 $d, $a;",
+     "4:8",
+     "g",
+     rn_ftz_f32_f64,
      ISA_F32},
     {.text = "cvt.f32.f16 $d, $a;", "4:2", "h", f32_f16, ISA_F32},
     {.text = "cvt.ftz.f32.f16 $d, $a;", "4:2", "h", f32_f16, ISA_F32},
-    {.text = "cvt.f32.bf16 $d, $a;", "4:2", "b", f32_bf16, ISA_F32,
+    {.text = "cvt.f32.bf16 $d, $a;",
+     "4:2",
+     "b",
+     f32_bf16,
+     ISA_F32,
      .arch = 90},
     {.text = "cvt.f64.f16 $d, $a;", "8:2", "h", f64_f16, ISA_F64},
     {.text = "cvt.f64.f32 $d, $a;", "8:4", "f", f64_f32, ISA_F64},
@@ -386,42 +431,96 @@ static const struct isa_row rows[] = {
     {.text = "cvt.sat.f32.f16 $d, $a;", "4:2", "h", sat_f32_f16, ISA_F32},
 
     {.text = "cvt.rn.f16x2.f32 $d, $a, $b;", "4:44", "ff", f16x2, ISA_F16X2},
-    {.text = "cvt.rz.f16x2.f32 $d, $a, $b;", "4:44", "ff", f16x2_rz,
+    {.text = "cvt.rz.f16x2.f32 $d, $a, $b;",
+     "4:44",
+     "ff",
+     f16x2_rz,
      ISA_F16X2},
-    {.text = "cvt.rn.relu.f16x2.f32 $d, $a, $b;", "4:44", "ff", f16x2_relu,
+    {.text = "cvt.rn.relu.f16x2.f32 $d, $a, $b;",
+     "4:44",
+     "ff",
+     f16x2_relu,
      ISA_F16X2},
-    {.text = "cvt.rn.bf16x2.f32 $d, $a, $b;", "4:44", "ff", bf16x2,
+    {.text = "cvt.rn.bf16x2.f32 $d, $a, $b;",
+     "4:44",
+     "ff",
+     bf16x2,
      ISA_BF16X2},
-    {.text = "cvt.rz.bf16x2.f32 $d, $a, $b;", "4:44", "ff", bf16x2_rz,
+    {.text = "cvt.rz.bf16x2.f32 $d, $a, $b;",
+     "4:44",
+     "ff",
+     bf16x2_rz,
      ISA_BF16X2},
-    {.text = "cvt.rn.relu.bf16x2.f32 $d, $a, $b;", "4:44", "ff", bf16x2_relu,
+    {.text = "cvt.rn.relu.bf16x2.f32 $d, $a, $b;",
+     "4:44",
+     "ff",
+     bf16x2_relu,
      ISA_BF16X2},
     {.text = "cvt.rna.tf32.f32 $d, $a;", "4:4", "f", rna_tf32, ISA_F32},
-    {.text = "cvt.rn.tf32.f32 $d, $a;", "4:4", "f", rn_tf32, ISA_F32,
+    {.text = "cvt.rn.tf32.f32 $d, $a;",
+     "4:4",
+     "f",
+     rn_tf32,
+     ISA_F32,
      .arch = 90},
-    {.text = "cvt.rz.tf32.f32 $d, $a;", "4:4", "f", rz_tf32, ISA_F32,
+    {.text = "cvt.rz.tf32.f32 $d, $a;",
+     "4:4",
+     "f",
+     rz_tf32,
+     ISA_F32,
      .arch = 90},
-    {.text = "cvt.rn.relu.tf32.f32 $d, $a;", "4:4", "f", relu_tf32, ISA_F32,
+    {.text = "cvt.rn.relu.tf32.f32 $d, $a;",
+     "4:4",
+     "f",
+     relu_tf32,
+     ISA_F32,
      .arch = 90},
 
 #define FP8_ROWS(type, name)                                                  \
-    {.text = "cvt.rn.satfinite." type ".f32 $d, $a, $b;", "2:44", "ff", name, \
+    {.text = "cvt.rn.satfinite." type ".f32 $d, $a, $b;",                     \
+     "2:44",                                                                  \
+     "ff",                                                                    \
+     name,                                                                    \
      .arch = 89},                                                             \
-    {.text = "cvt.rn.satfinite." type ".f32 $d, $a, $b;", "2:44", "FF", name, \
-     .arch = 89},                                                             \
-    {.text = "cvt.rn.satfinite.relu." type ".f32 $d, $a, $b;", "2:44", "FF",  \
-     name##_relu, .arch = 89},                                                \
-    {.text = "cvt.rn.satfinite." type ".f16x2 $d, $a;", "2:4", "H",           \
-     name##_f16x2, .arch = 89},                                               \
-    {.text = "cvt.rn.satfinite.relu." type ".f16x2 $d, $a;", "2:4", "H",      \
-     name##_relu_f16x2, .arch = 89}
-    FP8_ROWS("e4m3x2", e4m3), FP8_ROWS("e5m2x2", e5m2),
-    {.text = "cvt.rn.f16x2.e4m3x2 $d, $a;", "4:2", "u", f16x2_e4m3,
-     ISA_F16X2, .arch = 89},
-    {.text = "cvt.rn.relu.f16x2.e4m3x2 $d, $a;", "4:2", "u", f16x2_e4m3_relu,
-     ISA_F16X2, .arch = 89},
-    {.text = "cvt.rn.f16x2.e5m2x2 $d, $a;", "4:2", "u", f16x2_e5m2,
-     ISA_F16X2, .arch = 89},
+        {.text = "cvt.rn.satfinite." type ".f32 $d, $a, $b;",                 \
+         "2:44",                                                              \
+         "FF",                                                                \
+         name,                                                                \
+         .arch = 89},                                                         \
+        {.text = "cvt.rn.satfinite.relu." type ".f32 $d, $a, $b;",            \
+         "2:44",                                                              \
+         "FF",                                                                \
+         name##_relu,                                                         \
+         .arch = 89},                                                         \
+        {.text = "cvt.rn.satfinite." type ".f16x2 $d, $a;",                   \
+         "2:4",                                                               \
+         "H",                                                                 \
+         name##_f16x2,                                                        \
+         .arch = 89},                                                         \
+    {                                                                         \
+        .text = "cvt.rn.satfinite.relu." type ".f16x2 $d, $a;", "2:4", "H",   \
+        name##_relu_f16x2, .arch = 89                                         \
+    }
+    FP8_ROWS("e4m3x2", e4m3),
+    FP8_ROWS("e5m2x2", e5m2),
+    {.text = "cvt.rn.f16x2.e4m3x2 $d, $a;",
+     "4:2",
+     "u",
+     f16x2_e4m3,
+     ISA_F16X2,
+     .arch = 89},
+    {.text = "cvt.rn.relu.f16x2.e4m3x2 $d, $a;",
+     "4:2",
+     "u",
+     f16x2_e4m3_relu,
+     ISA_F16X2,
+     .arch = 89},
+    {.text = "cvt.rn.f16x2.e5m2x2 $d, $a;",
+     "4:2",
+     "u",
+     f16x2_e5m2,
+     ISA_F16X2,
+     .arch = 89},
 
     {.text = "mov.b64 $d, {$a, $b};", "8:44", "uu", pack64},
     {.text = "mov.b32 $d, {$a, $b};", "4:22", "uu", pack32},

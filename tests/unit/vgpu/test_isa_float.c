@@ -54,7 +54,7 @@ static uint64_t saturate(uint64_t bits)
     }
 #define MODES(op, name, expression)                                           \
     op(name##_rn, RN, expression) op(name##_rz, RZ, expression)               \
-    op(name##_rm, RM, expression) op(name##_rp, RP, expression)
+        op(name##_rm, RM, expression) op(name##_rp, RP, expression)
 
 MODES(OP32, add, num_add(a, b, mode))
 MODES(OP32, sub, num_add(a, -b, mode))
@@ -90,8 +90,8 @@ static uint64_t extremum(uint64_t a, uint64_t b, bool want_max, bool nan)
 
 static uint64_t xor_sign(struct isa_lane *x, bool want_max)
 {
-    uint64_t m = extremum(x->a & 0x7fffffff, x->b & 0x7fffffff, want_max,
-                          false);
+    uint64_t m =
+        extremum(x->a & 0x7fffffff, x->b & 0x7fffffff, want_max, false);
     return m | ((x->a ^ x->b) & 0x80000000);
 }
 
@@ -151,10 +151,12 @@ REF(subnormal, is_subnormal(x->a))
 /* The twelve float and six integer relations of ISA 9.7.6; unordered ones
  * (..u, nan) hold when either side is NaN. */
 #define RELATIONS(X)                                                          \
-    X(eq, a == b) X(ne, (a < b || a > b)) X(lt, a < b) X(le, a <= b)          \
-    X(gt, a > b) X(ge, a >= b) X(equ, !(a < b || a > b)) X(neu, !(a == b))    \
-    X(ltu, !(a >= b)) X(leu, !(a > b)) X(gtu, !(a <= b)) X(geu, !(a < b))     \
-    X(num, (a == a && b == b)) X(nan, (a != a || b != b))
+    X(eq, a == b)                                                             \
+    X(ne, (a < b || a > b)) X(lt, a < b) X(le, a <= b) X(gt, a > b)           \
+        X(ge, a >= b) X(equ, !(a < b || a > b)) X(neu, !(a == b))             \
+            X(ltu, !(a >= b)) X(leu, !(a > b)) X(gtu, !(a <= b))              \
+                X(geu, !(a < b)) X(num, (a == a && b == b))                   \
+                    X(nan, (a != a || b != b))
 #define RELATION_REFS(name, expression)                                       \
     static void set_##name(struct isa_lane *x)                                \
     {                                                                         \
@@ -268,8 +270,9 @@ static void r_rcpa64(struct isa_lane *x)
 
 /* The range in which a statement of error holds, made from random bits: an
  * angle in [-pi, pi], a quotient's divisor in [2^-126, 2^126]. */
-#define ANGLE "{ .reg .f32 q; cvt.rn.f32.s32 q, $a; "                        \
-              "mul.rn.f32 q, q, 0f30C90FDB; "
+#define ANGLE                                                                 \
+    "{ .reg .f32 q; cvt.rn.f32.s32 q, $a; "                                   \
+    "mul.rn.f32 q, q, 0f30C90FDB; "
 static void r_sin_angle(struct isa_lane *x)
 {
     float q = (float)(int32_t)x->a * isa_single(0x30c90fdb);
@@ -281,7 +284,7 @@ static void r_cos_angle(struct isa_lane *x)
     x->d = single(cos(q));
 }
 
-#define ULP(n) .cmp = ISA_F32, .relative = (n) * 0x1p-23
+#define ULP(n) .cmp = ISA_F32, .relative = (n)*0x1p-23
 #define EXACT .cmp = ISA_F32
 #define EXACT64 .cmp = ISA_F64
 
@@ -289,32 +292,41 @@ static void r_cos_angle(struct isa_lane *x)
  * of the reference's name. */
 #define ROUNDINGS_(op, text_, ref_, type, sig, pool, ref, how)                \
     {.text = op ".rn" text_ type, sig, pool, ref##_rn##ref_, how},            \
-    {.text = op ".rz" text_ type, sig, pool, ref##_rz##ref_, how},            \
-    {.text = op ".rm" text_ type, sig, pool, ref##_rm##ref_, how},            \
-    {.text = op ".rp" text_ type, sig, pool, ref##_rp##ref_, how}
+        {.text = op ".rz" text_ type, sig, pool, ref##_rz##ref_, how},        \
+        {.text = op ".rm" text_ type, sig, pool, ref##_rm##ref_, how},        \
+    {                                                                         \
+        .text = op ".rp" text_ type, sig, pool, ref##_rp##ref_, how           \
+    }
 #define ROUNDINGS(op, type, sig, pool, ref, how)                              \
     ROUNDINGS_(op, "", , type, sig, pool, ref, how)
 #define FTZ_ROUNDINGS(op, type, sig, pool, ref)                               \
     ROUNDINGS_(op, ".ftz", _ftz, type, sig, pool, ref, EXACT)
 #define ARITHMETIC(op, args, sig, pool, ref)                                  \
     ROUNDINGS(op, ".f32 " args, sig, pool, ref, EXACT),                       \
-    FTZ_ROUNDINGS(op, ".f32 " args, sig, pool, ref),                          \
-    ROUNDINGS_(op, ".sat", _sat, ".f32 " args, sig, pool, ref, EXACT),        \
-    ROUNDINGS_(op, ".ftz.sat", _ftz_sat, ".f32 " args, sig, pool, ref, EXACT)
+        FTZ_ROUNDINGS(op, ".f32 " args, sig, pool, ref),                      \
+        ROUNDINGS_(op, ".sat", _sat, ".f32 " args, sig, pool, ref, EXACT),    \
+        ROUNDINGS_(op, ".ftz.sat", _ftz_sat, ".f32 " args, sig, pool, ref,    \
+                   EXACT)
 
 static const struct isa_row rows[] = {
     {.text = "add.f32 $d, $a, $b;", "4:44", "ff", add_rn, EXACT},
     {.text = "sub.f32 $d, $a, $b;", "4:44", "ff", sub_rn, EXACT},
     {.text = "mul.f32 $d, $a, $b;", "4:44", "ff", mul_rn, EXACT},
     {.text = "add.ftz.f32 $d, $a, $b;", "4:44", "ff", add_rn_ftz, EXACT},
-    {.text = "mul.ftz.sat.f32 $d, $a, $b;", "4:44", "ff", mul_rn_ftz_sat,
+    {.text = "mul.ftz.sat.f32 $d, $a, $b;",
+     "4:44",
+     "ff",
+     mul_rn_ftz_sat,
      EXACT},
     ARITHMETIC("add", "$d, $a, $b;", "4:44", "ff", add),
     ARITHMETIC("sub", "$d, $a, $b;", "4:44", "ff", sub),
     ARITHMETIC("mul", "$d, $a, $b;", "4:44", "ff", mul),
     ARITHMETIC("fma", "$d, $a, $b, $c;", "4:444", "fff", fma),
     {.text = "mad.rn.f32 $d, $a, $b, $c;", "4:444", "fff", fma_rn, EXACT},
-    {.text = "fma.rn.f32 $d, $a, $b, 0f00000000;", "4:44", "ff", fma_rn,
+    {.text = "fma.rn.f32 $d, $a, $b, 0f00000000;",
+     "4:44",
+     "ff",
+     fma_rn,
      EXACT},
     {.text = "add.f32 $d, $a, 0.0;", "4:4", "f", add_rn, EXACT},
     ROUNDINGS("add", ".f64 $d, $a, $b;", "8:88", "gg", add64, EXACT64),
@@ -337,9 +349,17 @@ static const struct isa_row rows[] = {
     {.text = "max.NaN.f32 $d, $a, $b;", "4:44", "ff", r_maxnan, EXACT},
     {.text = "min.ftz.f32 $d, $a, $b;", "4:44", "ff", r_minftz, EXACT},
     {.text = "max.ftz.f32 $d, $a, $b;", "4:44", "ff", r_maxftz, EXACT},
-    {.text = "min.xorsign.abs.f32 $d, $a, $b;", "4:44", "FF", r_minxor, EXACT,
+    {.text = "min.xorsign.abs.f32 $d, $a, $b;",
+     "4:44",
+     "FF",
+     r_minxor,
+     EXACT,
      .arch = 86},
-    {.text = "max.xorsign.abs.f32 $d, $a, $b;", "4:44", "FF", r_maxxor, EXACT,
+    {.text = "max.xorsign.abs.f32 $d, $a, $b;",
+     "4:44",
+     "FF",
+     r_maxxor,
+     EXACT,
      .arch = 86},
     {.text = "min.f64 $d, $a, $b;", "8:88", "gg", r_min64, EXACT64},
     {.text = "max.f64 $d, $a, $b;", "8:88", "gg", r_max64, EXACT64},
@@ -361,19 +381,39 @@ static const struct isa_row rows[] = {
 
 #define SET_ROWS(name, expression)                                            \
     {.text = "setp." #name ".f32 $d, $a, $b;", "1:44", "ff", set_##name},     \
-    {.text = "setp." #name ".ftz.f32 $d, $a, $b;", "1:44", "ff",              \
-     setftz_##name},                                                          \
-    {.text = "setp." #name ".f64 $d, $a, $b;", "1:88", "gg", set64_##name},
+        {.text = "setp." #name ".ftz.f32 $d, $a, $b;",                        \
+         "1:44",                                                              \
+         "ff",                                                                \
+         setftz_##name},                                                      \
+        {.text = "setp." #name ".f64 $d, $a, $b;",                            \
+         "1:88",                                                              \
+         "gg",                                                                \
+         set64_##name},
     RELATIONS(SET_ROWS)
 #define INT_SET_ROWS(name, op)                                                \
     {.text = "setp." #name ".s16 $d, $a, $b;", "1:22", "ii", ints16_##name},  \
-    {.text = "setp." #name ".s32 $d, $a, $b;", "1:44", "ii", ints32_##name},  \
-    {.text = "setp." #name ".s64 $d, $a, $b;", "1:88", "ii", ints64_##name},  \
-    {.text = "setp." #name ".u16 $d, $a, $b;", "1:22", "ii", uints_##name},   \
-    {.text = "setp." #name ".u32 $d, $a, $b;", "1:44", "ii", uints_##name},   \
-    {.text = "setp." #name ".u64 $d, $a, $b;", "1:88", "ii", uints_##name},
-    INT_RELATIONS(INT_SET_ROWS)
-    {.text = "setp.lo.u32 $d, $a, $b;", "1:44", "ii", uints_lo},
+        {.text = "setp." #name ".s32 $d, $a, $b;",                            \
+         "1:44",                                                              \
+         "ii",                                                                \
+         ints32_##name},                                                      \
+        {.text = "setp." #name ".s64 $d, $a, $b;",                            \
+         "1:88",                                                              \
+         "ii",                                                                \
+         ints64_##name},                                                      \
+        {.text = "setp." #name ".u16 $d, $a, $b;",                            \
+         "1:22",                                                              \
+         "ii",                                                                \
+         uints_##name},                                                       \
+        {.text = "setp." #name ".u32 $d, $a, $b;",                            \
+         "1:44",                                                              \
+         "ii",                                                                \
+         uints_##name},                                                       \
+        {.text = "setp." #name ".u64 $d, $a, $b;",                            \
+         "1:88",                                                              \
+         "ii",                                                                \
+         uints_##name},
+        INT_RELATIONS(INT_SET_ROWS){
+            .text = "setp.lo.u32 $d, $a, $b;", "1:44", "ii", uints_lo},
     {.text = "setp.ls.u32 $d, $a, $b;", "1:44", "ii", uints_ls},
     {.text = "setp.hi.u64 $d, $a, $b;", "1:88", "ii", uints_hi},
     {.text = "setp.hs.u16 $d, $a, $b;", "1:22", "ii", uints_hs},
@@ -399,32 +439,78 @@ static const struct isa_row rows[] = {
     {.text = "slct.f32.f32 $d, $a, $b, $c;", "4:444", "uuf", r_slctf},
 
     {.text = "rcp.approx.f32 $d, $a;", "4:4", "F", r_rcpa, ULP(1)},
-    {.text = "rcp.approx.ftz.f32 $d, $a;", "4:4", "f", r_rcpaz, ULP(1),
+    {.text = "rcp.approx.ftz.f32 $d, $a;",
+     "4:4",
+     "f",
+     r_rcpaz,
+     ULP(1),
      .absolute = 0x1p-125},
-    {.text = "sqrt.approx.f32 $d, $a;", "4:4", "f", r_sqrta, ULP(1),
+    {.text = "sqrt.approx.f32 $d, $a;",
+     "4:4",
+     "f",
+     r_sqrta,
+     ULP(1),
      .absolute = 0x1p-148},
     {.text = "sqrt.approx.ftz.f32 $d, $a;", "4:4", "f", r_sqrtaz, ULP(1)},
     {.text = "rsqrt.approx.f32 $d, $a;", "4:4", "f", r_rsqrta, ULP(1.1)},
     {.text = "rsqrt.approx.ftz.f32 $d, $a;", "4:4", "f", r_rsqrtaz, ULP(1.1)},
-    {.text = "rsqrt.approx.f64 $d, $a;", "8:8", "g", r_rsqrta64, .cmp = ISA_F64,
+    {.text = "rsqrt.approx.f64 $d, $a;",
+     "8:8",
+     "g",
+     r_rsqrta64,
+     .cmp = ISA_F64,
      .relative = 1e-8},
     {.text = "{ .reg .b64 q; and.b64 q, $a, 0xffffffff00000000; "
-             "rcp.approx.ftz.f64 $d, q; }", "8:8", "g", r_rcpa64,
-     .cmp = ISA_F64, .relative = 0x1p-20, .absolute = 0x1p-1021},
-    {.text = "ex2.approx.f32 $d, $a;", "4:4", "f", r_ex2a, ULP(2),
+             "rcp.approx.ftz.f64 $d, q; }",
+     "8:8",
+     "g",
+     r_rcpa64,
+     .cmp = ISA_F64,
+     .relative = 0x1p-20,
+     .absolute = 0x1p-1021},
+    {.text = "ex2.approx.f32 $d, $a;",
+     "4:4",
+     "f",
+     r_ex2a,
+     ULP(2),
      .absolute = 0x1p-148},
-    {.text = "ex2.approx.ftz.f32 $d, $a;", "4:4", "f", r_ex2az, ULP(2),
+    {.text = "ex2.approx.ftz.f32 $d, $a;",
+     "4:4",
+     "f",
+     r_ex2az,
+     ULP(2),
      .absolute = 0x1p-125},
-    {.text = "lg2.approx.f32 $d, $a;", "4:4", "f", r_lg2a, ULP(2),
+    {.text = "lg2.approx.f32 $d, $a;",
+     "4:4",
+     "f",
+     r_lg2a,
+     ULP(2),
      .absolute = 0x1p-22},
-    {.text = "lg2.approx.ftz.f32 $d, $a;", "4:4", "f", r_lg2az, ULP(2),
+    {.text = "lg2.approx.ftz.f32 $d, $a;",
+     "4:4",
+     "f",
+     r_lg2az,
+     ULP(2),
      .absolute = 0x1p-22},
-    {.text = ANGLE "sin.approx.f32 $d, q; }", "4:4", "i", r_sin_angle,
-     .cmp = ISA_F32, .absolute = 0x1p-20},
-    {.text = ANGLE "cos.approx.f32 $d, q; }", "4:4", "i", r_cos_angle,
-     .cmp = ISA_F32, .absolute = 0x1p-20},
-    {.text = "tanh.approx.f32 $d, $a;", "4:4", "f", r_tanha, .cmp = ISA_F32,
-     .relative = 0x1p-10, .absolute = 0x1p-148},
+    {.text = ANGLE "sin.approx.f32 $d, q; }",
+     "4:4",
+     "i",
+     r_sin_angle,
+     .cmp = ISA_F32,
+     .absolute = 0x1p-20},
+    {.text = ANGLE "cos.approx.f32 $d, q; }",
+     "4:4",
+     "i",
+     r_cos_angle,
+     .cmp = ISA_F32,
+     .absolute = 0x1p-20},
+    {.text = "tanh.approx.f32 $d, $a;",
+     "4:4",
+     "f",
+     r_tanha,
+     .cmp = ISA_F32,
+     .relative = 0x1p-10,
+     .absolute = 0x1p-148},
     {.text = "div.approx.f32 $d, $a, $b;", "4:44", "FF", r_diva, ULP(2)},
     {.text = "div.approx.ftz.f32 $d, $a, $b;", "4:44", "FF", r_diva, ULP(2)},
     {.text = "div.full.f32 $d, $a, $b;", "4:44", "FF", r_diva, ULP(2)},

@@ -114,10 +114,12 @@ HALF_REFS(min_ftz, MIN, .ftz = true)
 /* --- comparisons --------------------------------------------------------- */
 
 #define RELATIONS(X)                                                          \
-    X(eq, a == b) X(ne, (a < b || a > b)) X(lt, a < b) X(le, a <= b)          \
-    X(gt, a > b) X(ge, a >= b) X(equ, !(a < b || a > b)) X(neu, !(a == b))    \
-    X(ltu, !(a >= b)) X(leu, !(a > b)) X(gtu, !(a <= b)) X(geu, !(a < b))     \
-    X(num, (a == a && b == b)) X(nan, (a != a || b != b))
+    X(eq, a == b)                                                             \
+    X(ne, (a < b || a > b)) X(lt, a < b) X(le, a <= b) X(gt, a > b)           \
+        X(ge, a >= b) X(equ, !(a < b || a > b)) X(neu, !(a == b))             \
+            X(ltu, !(a >= b)) X(leu, !(a > b)) X(gtu, !(a <= b))              \
+                X(geu, !(a < b)) X(num, (a == a && b == b))                   \
+                    X(nan, (a != a || b != b))
 #define RELATION_REFS(name, expression)                                       \
     static void seth_##name(struct isa_lane *x)                               \
     {                                                                         \
@@ -165,9 +167,11 @@ APPROXIMATION(b2_ex2, num_bf16, true, exp2)
 /* One row per kind: signatures and pools of scalars (s) and pairs (p). */
 #define KINDS(op, args, s, p, hs, bs, hp, bp, ref, least)                     \
     {.text = op ".f16" args, s, hs, h_##ref, ISA_F16},                        \
-    {.text = op ".bf16" args, s, bs, b_##ref, ISA_BF16, .arch = least},       \
-    {.text = op ".f16x2" args, p, hp, h2_##ref, ISA_F16X2},                   \
-    {.text = op ".bf16x2" args, p, bp, b2_##ref, ISA_BF16X2, .arch = least}
+        {.text = op ".bf16" args, s, bs, b_##ref, ISA_BF16, .arch = least},   \
+        {.text = op ".f16x2" args, p, hp, h2_##ref, ISA_F16X2},               \
+    {                                                                         \
+        .text = op ".bf16x2" args, p, bp, b2_##ref, ISA_BF16X2, .arch = least \
+    }
 #define ONE(op, ref, least)                                                   \
     KINDS(op, " $d, $a;", "2:2", "4:4", "h", "b", "H", "B", ref, least)
 #define TWO(op, ref, least)                                                   \
@@ -178,10 +182,15 @@ APPROXIMATION(b2_ex2, num_bf16, true, exp2)
           "BBB", ref, least)
 #define HALF_TWO(op, ref)                                                     \
     {.text = op ".f16 $d, $a, $b;", "2:22", "hh", h_##ref, ISA_F16},          \
-    {.text = op ".f16x2 $d, $a, $b;", "4:44", "HH", h2_##ref, ISA_F16X2}
+    {                                                                         \
+        .text = op ".f16x2 $d, $a, $b;", "4:44", "HH", h2_##ref, ISA_F16X2    \
+    }
 #define HALF_THREE(op, ref)                                                   \
     {.text = op ".f16 $d, $a, $b, $c;", "2:222", "hhh", h_##ref, ISA_F16},    \
-    {.text = op ".f16x2 $d, $a, $b, $c;", "4:444", "HHH", h2_##ref, ISA_F16X2}
+    {                                                                         \
+        .text = op ".f16x2 $d, $a, $b, $c;", "4:444", "HHH", h2_##ref,        \
+        ISA_F16X2                                                             \
+    }
 
 static const struct isa_row rows[] = {
     TWO("add.rn", add, 90),
@@ -207,27 +216,70 @@ static const struct isa_row rows[] = {
 
 #define SET_ROWS(name, expression)                                            \
     {.text = "setp." #name ".f16 $d, $a, $b;", "1:22", "hh", seth_##name},    \
-    {.text = "setp." #name ".bf16 $d, $a, $b;", "1:22", "bb", setb_##name,    \
-     .arch = 90},
-    RELATIONS(SET_ROWS)
-    {.text = "setp.lt.f16x2 $d|$e, $a, $b;", "11:44", "HH", lt_both},
+        {.text = "setp." #name ".bf16 $d, $a, $b;",                           \
+         "1:22",                                                              \
+         "bb",                                                                \
+         setb_##name,                                                         \
+         .arch = 90},
+    RELATIONS(SET_ROWS){
+        .text = "setp.lt.f16x2 $d|$e, $a, $b;", "11:44", "HH", lt_both},
 
-    {.text = "tanh.approx.f16 $d, $a;", "2:2", "h", h_tanh, ISA_F16,
+    {.text = "tanh.approx.f16 $d, $a;",
+     "2:2",
+     "h",
+     h_tanh,
+     ISA_F16,
      .absolute = 0x1p-10},
-    {.text = "tanh.approx.f16x2 $d, $a;", "4:4", "H", h2_tanh, ISA_F16X2,
+    {.text = "tanh.approx.f16x2 $d, $a;",
+     "4:4",
+     "H",
+     h2_tanh,
+     ISA_F16X2,
      .absolute = 0x1p-10},
-    {.text = "tanh.approx.bf16 $d, $a;", "2:2", "b", b_tanh, ISA_BF16,
-     .absolute = 0x1p-8, .arch = 90},
-    {.text = "tanh.approx.bf16x2 $d, $a;", "4:4", "B", b2_tanh, ISA_BF16X2,
-     .absolute = 0x1p-8, .arch = 90},
-    {.text = "ex2.approx.f16 $d, $a;", "2:2", "h", h_ex2, ISA_F16,
-     .relative = 0x1p-9, .absolute = 0x1p-24},
-    {.text = "ex2.approx.f16x2 $d, $a;", "4:4", "H", h2_ex2, ISA_F16X2,
-     .relative = 0x1p-9, .absolute = 0x1p-24},
-    {.text = "ex2.approx.ftz.bf16 $d, $a;", "2:2", "b", b_ex2, ISA_BF16,
-     .relative = 0x1p-7, .absolute = 0x1p-125, .arch = 90},
-    {.text = "ex2.approx.ftz.bf16x2 $d, $a;", "4:4", "B", b2_ex2, ISA_BF16X2,
-     .relative = 0x1p-7, .absolute = 0x1p-125, .arch = 90},
+    {.text = "tanh.approx.bf16 $d, $a;",
+     "2:2",
+     "b",
+     b_tanh,
+     ISA_BF16,
+     .absolute = 0x1p-8,
+     .arch = 90},
+    {.text = "tanh.approx.bf16x2 $d, $a;",
+     "4:4",
+     "B",
+     b2_tanh,
+     ISA_BF16X2,
+     .absolute = 0x1p-8,
+     .arch = 90},
+    {.text = "ex2.approx.f16 $d, $a;",
+     "2:2",
+     "h",
+     h_ex2,
+     ISA_F16,
+     .relative = 0x1p-9,
+     .absolute = 0x1p-24},
+    {.text = "ex2.approx.f16x2 $d, $a;",
+     "4:4",
+     "H",
+     h2_ex2,
+     ISA_F16X2,
+     .relative = 0x1p-9,
+     .absolute = 0x1p-24},
+    {.text = "ex2.approx.ftz.bf16 $d, $a;",
+     "2:2",
+     "b",
+     b_ex2,
+     ISA_BF16,
+     .relative = 0x1p-7,
+     .absolute = 0x1p-125,
+     .arch = 90},
+    {.text = "ex2.approx.ftz.bf16x2 $d, $a;",
+     "4:4",
+     "B",
+     b2_ex2,
+     ISA_BF16X2,
+     .relative = 0x1p-7,
+     .absolute = 0x1p-125,
+     .arch = 90},
 };
 
 ISA_MAIN("isa_half", rows)

@@ -11,11 +11,26 @@
 typedef __int128 i128;
 typedef unsigned __int128 u128;
 
-static int64_t s64(uint64_t v) { return (int64_t)v; }
-static int64_t s32(uint64_t v) { return (int32_t)v; }
-static int64_t s16(uint64_t v) { return (int16_t)v; }
-static uint64_t u32(uint64_t v) { return (uint32_t)v; }
-static uint64_t u16(uint64_t v) { return (uint16_t)v; }
+static int64_t s64(uint64_t v)
+{
+    return (int64_t)v;
+}
+static int64_t s32(uint64_t v)
+{
+    return (int32_t)v;
+}
+static int64_t s16(uint64_t v)
+{
+    return (int16_t)v;
+}
+static uint64_t u32(uint64_t v)
+{
+    return (uint32_t)v;
+}
+static uint64_t u16(uint64_t v)
+{
+    return (uint16_t)v;
+}
 static uint64_t magnitude(int64_t v)
 {
     return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
@@ -45,7 +60,7 @@ OP(addsat, saturate32(s32(A) + s32(B)))
 OP(subsat, saturate32(s32(A) - s32(B)))
 
 /* mul: low half, high half, full width. */
-OP(mullo, A * B)
+OP(mullo, A *B)
 OP(mulhis16, (s16(A) * s16(B)) >> 16)
 OP(mulhiu16, (u16(A) * u16(B)) >> 16)
 OP(mulhis32, (s32(A) * s32(B)) >> 32)
@@ -56,7 +71,7 @@ OP(mulwides16, s16(A) * s16(B))
 OP(mulwideu16, u16(A) * u16(B))
 OP(mulwides32, s32(A) * s32(B))
 OP(mulwideu32, u32(A) * u32(B))
-OP(madlo, A * B + C)
+OP(madlo, A *B + C)
 OP(madhis32, (uint64_t)((s32(A) * s32(B)) >> 32) + C)
 OP(madhiu32, ((u32(A) * u32(B)) >> 32) + C)
 OP(madhiu64, (uint64_t)(((u128)A * B) >> 64) + C)
@@ -66,8 +81,14 @@ OP(madwides32, (uint64_t)(s32(A) * s32(B)) + C)
 OP(madwideu32, u32(A) * u32(B) + C)
 OP(madhisat, saturate32(((s32(A) * s32(B)) >> 32) + s32(C)))
 
-static int64_t s24(uint64_t v) { return (int32_t)((uint32_t)v << 8) >> 8; }
-static uint64_t u24(uint64_t v) { return v & 0xffffff; }
+static int64_t s24(uint64_t v)
+{
+    return (int32_t)((uint32_t)v << 8) >> 8;
+}
+static uint64_t u24(uint64_t v)
+{
+    return v & 0xffffff;
+}
 OP(mul24los, s24(A) * s24(B))
 OP(mul24lou, u24(A) * u24(B))
 OP(mul24his, (s24(A) * s24(B)) >> 16)
@@ -112,19 +133,25 @@ static uint64_t halves(uint64_t a, uint64_t b,
 {
     return u16(f(u16(a), u16(b))) | u16(f(u16(a >> 16), u16(b >> 16))) << 16;
 }
-static uint64_t f_add(uint64_t a, uint64_t b) { return a + b; }
+static uint64_t f_add(uint64_t a, uint64_t b)
+{
+    return a + b;
+}
 static uint64_t f_mins(uint64_t a, uint64_t b)
 {
     return s16(a) < s16(b) ? a : b;
 }
-static uint64_t f_maxu(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t f_maxu(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
 OP(add16x2, halves(A, B, f_add))
 OP(mins16x2, halves(A, B, f_mins))
 OP(maxu16x2, halves(A, B, f_maxu))
 
 /* --- logic and bits ------------------------------------------------------ */
 
-OP(and, A & B)
+OP(and, A &B)
 OP(or, A | B)
 OP(xor, A ^ B)
 OP(not, ~A)
@@ -139,8 +166,14 @@ OP(shrs16, s16(A) >> (B > 15 ? 15 : B))
 OP(shrs32, s32(A) >> (B > 31 ? 31 : B))
 OP(shrs64, s64(A) >> (B > 63 ? 63 : B))
 
-static uint64_t pair(uint64_t lo, uint64_t hi) { return hi << 32 | u32(lo); }
-static unsigned clamp32(uint64_t c) { return c > 32 ? 32 : (unsigned)c; }
+static uint64_t pair(uint64_t lo, uint64_t hi)
+{
+    return hi << 32 | u32(lo);
+}
+static unsigned clamp32(uint64_t c)
+{
+    return c > 32 ? 32 : (unsigned)c;
+}
 OP(shflw, (pair(A, B) << (C & 31)) >> 32)
 OP(shfrw, pair(A, B) >> (C & 31))
 OP(shflc, clamp32(C) == 32 ? A : (pair(A, B) << clamp32(C)) >> 32)
@@ -285,17 +318,21 @@ static uint64_t lop3(const struct isa_lane *x, unsigned lut)
 {
     uint64_t d = 0;
     for (int i = 0; i < 32; i++) {
-        unsigned k = (x->a >> i & 1) << 2 | (x->b >> i & 1) << 1 |
-                     (x->c >> i & 1);
+        unsigned k =
+            (x->a >> i & 1) << 2 | (x->b >> i & 1) << 1 | (x->c >> i & 1);
         d |= (uint64_t)(lut >> k & 1) << i;
     }
     return d;
 }
-#define LOP3(lut) static void lop_##lut(struct isa_lane *x)                   \
-    { x->d = lop3(x, 0x##lut); }
-LOP3(00) LOP3(01) LOP3(1b) LOP3(3c) LOP3(6a) LOP3(80) LOP3(96) LOP3(c0)
-LOP3(ca) LOP3(e8) LOP3(f8) LOP3(fe) LOP3(ff)
-static void lop3bool(struct isa_lane *x)
+#define LOP3(lut)                                                             \
+    static void lop_##lut(struct isa_lane *x)                                 \
+    {                                                                         \
+        x->d = lop3(x, 0x##lut);                                              \
+    }
+LOP3(00)
+LOP3(01) LOP3(1b) LOP3(3c) LOP3(6a) LOP3(80) LOP3(96) LOP3(c0) LOP3(ca)
+    LOP3(e8) LOP3(f8) LOP3(fe)
+        LOP3(ff) static void lop3bool(struct isa_lane *x)
 {
     x->d = lop3(x, 0x96);
     x->e = x->d != 0;
@@ -323,11 +360,26 @@ static uint64_t dot2(const struct isa_lane *x, bool sa, bool sb, int first)
     }
     return d;
 }
-static void dp4ass(struct isa_lane *x) { x->d = dot4(x, true, true); }
-static void dp4auu(struct isa_lane *x) { x->d = dot4(x, false, false); }
-static void dp4asu(struct isa_lane *x) { x->d = dot4(x, true, false); }
-static void dp2alo(struct isa_lane *x) { x->d = dot2(x, true, true, 0); }
-static void dp2ahi(struct isa_lane *x) { x->d = dot2(x, false, false, 2); }
+static void dp4ass(struct isa_lane *x)
+{
+    x->d = dot4(x, true, true);
+}
+static void dp4auu(struct isa_lane *x)
+{
+    x->d = dot4(x, false, false);
+}
+static void dp4asu(struct isa_lane *x)
+{
+    x->d = dot4(x, true, false);
+}
+static void dp2alo(struct isa_lane *x)
+{
+    x->d = dot2(x, true, true, 0);
+}
+static void dp2ahi(struct isa_lane *x)
+{
+    x->d = dot2(x, false, false, 2);
+}
 
 /* --- carry chains -------------------------------------------------------- */
 
@@ -383,8 +435,9 @@ static void fns(struct isa_lane *x)
 #define ODD64 "{ .reg .b64 q; or.b64 q, $b, 1; "
 #define ODD16 "{ .reg .b16 q; or.b16 q, $b, 1; "
 /* c = len * 256 + pos for bfi. */
-#define UNPACK "{ .reg .b32 pos, len; and.b32 pos, $c, 255; "                 \
-               "shr.u32 len, $c, 8; and.b32 len, len, 255; "
+#define UNPACK                                                                \
+    "{ .reg .b32 pos, len; and.b32 pos, $c, 255; "                            \
+    "shr.u32 len, $c, 8; and.b32 len, len, 255; "
 
 static const struct isa_row rows[] = {
     {.text = "add.s32 $d, $a, $b;", "4:44", "ii", add},
@@ -463,8 +516,7 @@ static const struct isa_row rows[] = {
     {.text = "max.s64 $d, $a, $b;", "8:88", "ii", maxs64},
     {.text = "min.u64 $d, $a, $b;", "8:88", "ii", minu64},
     {.text = "max.u64 $d, $a, $b;", "8:88", "ii", maxu64},
-    {.text = "min.relu.s32 $d, $a, $b;", "4:44", "ii", mins32relu,
-     .arch = 90},
+    {.text = "min.relu.s32 $d, $a, $b;", "4:44", "ii", mins32relu, .arch = 90},
     {.text = "min.s16x2 $d, $a, $b;", "4:44", "uu", mins16x2, .arch = 90},
     {.text = "max.u16x2 $d, $a, $b;", "4:44", "uu", maxu16x2, .arch = 90},
     {.text = "sad.s32 $d, $a, $b, $c;", "4:444", "iii", sads32},
@@ -476,18 +528,18 @@ static const struct isa_row rows[] = {
     {.text = "and.b32 $d, $a, $b;", "4:44", "uu", and},
     {.text = "and.b64 $d, $a, $b;", "8:88", "uu", and},
     {.text = "and.pred $d, $a, $b;", "1:11", "pp", and},
-    {.text = "or.b16 $d, $a, $b;", "2:22", "uu", or},
-    {.text = "or.b32 $d, $a, $b;", "4:44", "uu", or},
-    {.text = "or.b64 $d, $a, $b;", "8:88", "uu", or},
-    {.text = "or.pred $d, $a, $b;", "1:11", "pp", or},
+    {.text = "or.b16 $d, $a, $b;", "2:22", "uu", or },
+    {.text = "or.b32 $d, $a, $b;", "4:44", "uu", or },
+    {.text = "or.b64 $d, $a, $b;", "8:88", "uu", or },
+    {.text = "or.pred $d, $a, $b;", "1:11", "pp", or },
     {.text = "xor.b16 $d, $a, $b;", "2:22", "uu", xor},
     {.text = "xor.b32 $d, $a, $b;", "4:44", "uu", xor},
     {.text = "xor.b64 $d, $a, $b;", "8:88", "uu", xor},
     {.text = "xor.pred $d, $a, $b;", "1:11", "pp", xor},
-    {.text = "not.b16 $d, $a;", "2:2", "u", not},
-    {.text = "not.b32 $d, $a;", "4:4", "u", not},
-    {.text = "not.b64 $d, $a;", "8:8", "u", not},
-    {.text = "not.pred $d, $a;", "1:1", "p", not},
+    {.text = "not.b16 $d, $a;", "2:2", "u", not },
+    {.text = "not.b32 $d, $a;", "4:4", "u", not },
+    {.text = "not.b64 $d, $a;", "8:8", "u", not },
+    {.text = "not.pred $d, $a;", "1:1", "p", not },
     {.text = "cnot.b16 $d, $a;", "2:2", "i", cnot},
     {.text = "cnot.b32 $d, $a;", "4:4", "i", cnot},
     {.text = "cnot.b64 $d, $a;", "8:8", "i", cnot},
@@ -540,15 +592,32 @@ static const struct isa_row rows[] = {
     {.text = "prmt.b32.ecl $d, $a, $b, $c;", "4:444", "uuu", prmtecl},
     {.text = "prmt.b32.ecr $d, $a, $b, $c;", "4:444", "uuu", prmtecr},
 #define LOP3_ROW(lut)                                                         \
-    {.text = "lop3.b32 $d, $a, $b, $c, 0x" #lut ";", "4:444", "uuu", lop_##lut}
-    LOP3_ROW(00), LOP3_ROW(01), LOP3_ROW(1b), LOP3_ROW(3c), LOP3_ROW(6a),
-    LOP3_ROW(80), LOP3_ROW(96), LOP3_ROW(c0), LOP3_ROW(ca), LOP3_ROW(e8),
-    LOP3_ROW(f8), LOP3_ROW(fe), LOP3_ROW(ff),
+    {                                                                         \
+        .text = "lop3.b32 $d, $a, $b, $c, 0x" #lut ";", "4:444", "uuu",       \
+        lop_##lut                                                             \
+    }
+    LOP3_ROW(00),
+    LOP3_ROW(01),
+    LOP3_ROW(1b),
+    LOP3_ROW(3c),
+    LOP3_ROW(6a),
+    LOP3_ROW(80),
+    LOP3_ROW(96),
+    LOP3_ROW(c0),
+    LOP3_ROW(ca),
+    LOP3_ROW(e8),
+    LOP3_ROW(f8),
+    LOP3_ROW(fe),
+    LOP3_ROW(ff),
     {.text = "{ .reg .pred f; setp.ne.u32 f, 0, 0; "
-             "lop3.or.b32 $d|$e, $a, $b, $c, 0x96, f; }", "41:444", "iii",
+             "lop3.or.b32 $d|$e, $a, $b, $c, 0x96, f; }",
+     "41:444",
+     "iii",
      lop3bool},
     {.text = "{ .reg .b32 s, o; and.b32 s, $b, 31; and.b32 o, $c, 63; "
-             "sub.s32 o, o, 32; fns.b32 $d, $a, s, o; }", "4:444", "unn",
+             "sub.s32 o, o, 32; fns.b32 $d, $a, s, o; }",
+     "4:444",
+     "unn",
      fns},
 
     {.text = "dp4a.s32.s32 $d, $a, $b, $c;", "4:444", "uuu", dp4ass},
@@ -557,21 +626,33 @@ static const struct isa_row rows[] = {
     {.text = "dp2a.lo.s32.s32 $d, $a, $b, $c;", "4:444", "uuu", dp2alo},
     {.text = "dp2a.hi.u32.u32 $d, $a, $b, $c;", "4:444", "uuu", dp2ahi},
 
-    {.text = "add.cc.u32 $d, $a, $b; addc.u32 $e, $c, 0;", "44:444", "iii",
+    {.text = "add.cc.u32 $d, $a, $b; addc.u32 $e, $c, 0;",
+     "44:444",
+     "iii",
      carry},
-    {.text = "sub.cc.u32 $d, $a, $b; subc.u32 $e, $c, 0;", "44:444", "iii",
+    {.text = "sub.cc.u32 $d, $a, $b; subc.u32 $e, $c, 0;",
+     "44:444",
+     "iii",
      borrow},
-    {.text = "add.cc.u64 $d, $a, $b; addc.u64 $e, $c, 0;", "88:888", "iii",
+    {.text = "add.cc.u64 $d, $a, $b; addc.u64 $e, $c, 0;",
+     "88:888",
+     "iii",
      carry64},
     {.text = "mad.lo.cc.u32 $d, $a, $b, $c; madc.hi.u32 $e, $a, $b, 0;",
-     "44:444", "iii", wide_mad},
+     "44:444",
+     "iii",
+     wide_mad},
     {.text = "{ .reg .b32 al, ah, bl, bh, dl, dh; mov.b64 {al, ah}, $a; "
              "mov.b64 {bl, bh}, $b; add.cc.s32 dl, al, bl; "
-             "addc.cc.s32 dh, ah, bh; mov.b64 $d, {dl, dh}; }", "8:88", "ii",
+             "addc.cc.s32 dh, ah, bh; mov.b64 $d, {dl, dh}; }",
+     "8:88",
+     "ii",
      addcc},
     {.text = "{ .reg .b32 al, ah, bl, bh, dl, dh; mov.b64 {al, ah}, $a; "
              "mov.b64 {bl, bh}, $b; sub.cc.u32 dl, al, bl; "
-             "subc.cc.u32 dh, ah, bh; mov.b64 $d, {dl, dh}; }", "8:88", "ii",
+             "subc.cc.u32 dh, ah, bh; mov.b64 $d, {dl, dh}; }",
+     "8:88",
+     "ii",
      subcc},
 };
 

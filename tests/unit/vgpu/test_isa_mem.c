@@ -37,16 +37,19 @@ struct load {
     bool is_signed;
 };
 static const struct load loads[] = {
-    {"u8", 1, 16, 1, false}, {"s8", 1, 16, 1, true},  {"u8", 1, 32, 1, false},
-    {"s8", 1, 32, 1, true},  {"b8", 1, 16, 1, false}, {"s8", 1, 64, 1, true},
-    {"u8", 1, 16, 2, false}, {"u8", 1, 16, 4, false}, {"u16", 2, 16, 1, false},
-    {"s16", 2, 32, 1, true}, {"u16", 2, 32, 1, false}, {"s16", 2, 64, 1, true},
+    {"u8", 1, 16, 1, false},  {"s8", 1, 16, 1, true},
+    {"u8", 1, 32, 1, false},  {"s8", 1, 32, 1, true},
+    {"b8", 1, 16, 1, false},  {"s8", 1, 64, 1, true},
+    {"u8", 1, 16, 2, false},  {"u8", 1, 16, 4, false},
+    {"u16", 2, 16, 1, false}, {"s16", 2, 32, 1, true},
+    {"u16", 2, 32, 1, false}, {"s16", 2, 64, 1, true},
     {"b16", 2, 16, 2, false}, {"u16", 2, 16, 4, false},
-    {"u32", 4, 32, 1, false}, {"s32", 4, 32, 1, true}, {"b32", 4, 32, 1, false},
-    {"f32", 4, 32, 1, false}, {"u32", 4, 64, 1, false}, {"s32", 4, 64, 1, true},
+    {"u32", 4, 32, 1, false}, {"s32", 4, 32, 1, true},
+    {"b32", 4, 32, 1, false}, {"f32", 4, 32, 1, false},
+    {"u32", 4, 64, 1, false}, {"s32", 4, 64, 1, true},
     {"u32", 4, 32, 2, false}, {"f32", 4, 32, 4, false},
-    {"b32", 4, 32, 4, false},
-    {"s32", 4, 32, 4, true}, {"u64", 8, 64, 1, false}, {"f64", 8, 64, 1, false},
+    {"b32", 4, 32, 4, false}, {"s32", 4, 32, 4, true},
+    {"u64", 8, 64, 1, false}, {"f64", 8, 64, 1, false},
     {"b64", 8, 64, 2, false},
 };
 
@@ -69,16 +72,20 @@ static void build(char *ptx, size_t room, const struct load *l,
     name_registers(regs, sizeof regs, l->n);
     if (l->n > 1)
         snprintf(vec, sizeof vec, ".v%d", l->n);
-    n = snprintf(ptx, room, "%s.reg .b%d %%x<4>; .reg .b64 src, w;\n"
+    n = snprintf(ptx, room,
+                 "%s.reg .b%d %%x<4>; .reg .b64 src, w;\n"
                  "mul.wide.u32 src, %%r1, 32; add.u64 src, in, src;\n%s\n"
-                 "%s%s.%s %s, [src];\n", GPU_HEAD("sm_80") GPU_KERNEL(32),
-                 l->reg, before, ld, vec, l->type, regs);
+                 "%s%s.%s %s, [src];\n",
+                 GPU_HEAD("sm_80") GPU_KERNEL(32), l->reg, before, ld, vec,
+                 l->type, regs);
     for (int i = 0; i < l->n; i++)
-        n += snprintf(ptx + n, room - (size_t)n, "%s w, %%x%d; "
+        n += snprintf(ptx + n, room - (size_t)n,
+                      "%s w, %%x%d; "
                       "st.global.u64 [out+%d], w;\n",
                       l->reg == 64   ? "mov.b64"
                       : l->reg == 32 ? "cvt.u64.u32"
-                                     : "cvt.u64.u16", i, 8 * i);
+                                     : "cvt.u64.u16",
+                      i, 8 * i);
     snprintf(ptx + n, room - (size_t)n, "ret; }");
 }
 
@@ -146,8 +153,8 @@ static void local_loads_extend_as_typed(void **state)
     (void)state;
     static const char before[] =
         ".local .align 16 .b8 s[48]; .reg .b64 src2;\n"
-        "mov.u64 src2, s; add.u64 src2, src2, 16;\n" COPY_TO("local")
-        "mov.u64 src, src2;";
+        "mov.u64 src2, s; add.u64 src2, src2, 16;\n" COPY_TO(
+            "local") "mov.u64 src, src2;";
     load_everything(before, "ld.local");
     char generic[1200];
     snprintf(generic, sizeof generic, "%s cvta.local.u64 src, src;", before);
@@ -162,15 +169,18 @@ static void strong_loads_and_stores_work(void **state)
         {"ld.acquire.gpu.global", "st.release.gpu.global"},
         {"ld.acquire.sys.global", "st.release.sys.global"},
         {"ld.volatile.global", "st.volatile.global"},
-        {"ld.global.cg", "st.global.cg"}, {"ld.global.cv", "st.global.wt"},
-        {"ld.global.ca", "st.global.wb"}, {"ld.global.cs", "st.global.cs"},
+        {"ld.global.cg", "st.global.cg"},
+        {"ld.global.cv", "st.global.wt"},
+        {"ld.global.ca", "st.global.wb"},
+        {"ld.global.cs", "st.global.cs"},
         {"ld.global.L1::evict_last", "st.global.L1::no_allocate"},
         {"ldu.global", "st.weak.global"},
     };
     for (size_t k = 0; k < sizeof pair / sizeof *pair; k++) {
         char ptx[2000];
         randomise();
-        snprintf(ptx, sizeof ptx, "%smul.wide.u32 %%rd1, %%r1, 4; "
+        snprintf(ptx, sizeof ptx,
+                 "%smul.wide.u32 %%rd1, %%r1, 4; "
                  "add.u64 %%rd1, in, %%rd1;\n%s.u32 %%r3, [%%rd1];\n"
                  "%s.u32 [out], %%r3; ret; }",
                  GPU_HEAD("sm_80") GPU_KERNEL(4), pair[k][0], pair[k][1]);
@@ -200,7 +210,8 @@ static void stores_write_their_width_only(void **state)
         char ptx[2000];
         int written = 0;
         memset(out, 0xcd, sizeof out);
-        snprintf(ptx, sizeof ptx, "%smov.b32 %%r3, 0; mov.b16 %%h1, 0; "
+        snprintf(ptx, sizeof ptx,
+                 "%smov.b32 %%r3, 0; mov.b16 %%h1, 0; "
                  "mov.b64 %%rd1, 0; mov.f32 %%f1, 0f00000000;\n%s ret; }",
                  GPU_HEAD("sm_80") GPU_KERNEL(32), row[k].st);
         run(ptx, 1, 1);
@@ -213,20 +224,22 @@ static void stores_write_their_width_only(void **state)
 static void constants_and_parameters_are_read(void **state)
 {
     (void)state;
-    static const char ptx[] = GPU_HEAD("sm_80")
-        ".const .align 4 .b32 table[4] = {11, 22, 33, 44};\n"
-        ".const .align 8 .u64 where[1] = {generic(table)};\n"
-        ".visible .entry k(.param .align 8 .b8 s[24])\n"
-        "{ .reg .b32 %r<9>; .reg .b16 %h<4>; .reg .b64 %rd<5>;\n"
-        "ld.param.u64 %rd1, [s+8]; ld.param.u32 %r1, [s];\n"
-        "ld.param.s8 %r2, [s+4]; ld.param.v2.u8 {%h1, %h2}, [s+6];\n"
-        "mov.b64 %rd2, s; cvta.param.u64 %rd3, %rd2; ld.u32 %r3, [%rd3+16];\n"
-        "cvt.u32.u16 %r4, %h2; shl.b32 %r5, %r1, 2;\n"
-        "cvt.u64.u32 %rd2, %r5;\n"
-        "mov.u64 %rd4, table; add.u64 %rd4, %rd4, %rd2;\n"
-        "ld.const.u32 %r7, [%rd4]; ld.const.u64 %rd4, [where];\n"
-        "ld.u32 %r8, [%rd4+4]; st.global.v4.u32 [%rd1], {%r2,%r3,%r4,%r7};\n"
-        "st.global.u32 [%rd1+16], %r8; ret; }";
+    static const char ptx[] = GPU_HEAD(
+        "sm_80") ".const .align 4 .b32 table[4] = {11, 22, 33, 44};\n"
+                 ".const .align 8 .u64 where[1] = {generic(table)};\n"
+                 ".visible .entry k(.param .align 8 .b8 s[24])\n"
+                 "{ .reg .b32 %r<9>; .reg .b16 %h<4>; .reg .b64 %rd<5>;\n"
+                 "ld.param.u64 %rd1, [s+8]; ld.param.u32 %r1, [s];\n"
+                 "ld.param.s8 %r2, [s+4]; ld.param.v2.u8 {%h1, %h2}, [s+6];\n"
+                 "mov.b64 %rd2, s; cvta.param.u64 %rd3, %rd2; ld.u32 %r3, "
+                 "[%rd3+16];\n"
+                 "cvt.u32.u16 %r4, %h2; shl.b32 %r5, %r1, 2;\n"
+                 "cvt.u64.u32 %rd2, %r5;\n"
+                 "mov.u64 %rd4, table; add.u64 %rd4, %rd4, %rd2;\n"
+                 "ld.const.u32 %r7, [%rd4]; ld.const.u64 %rd4, [where];\n"
+                 "ld.u32 %r8, [%rd4+4]; st.global.v4.u32 [%rd1], "
+                 "{%r2,%r3,%r4,%r7};\n"
+                 "st.global.u32 [%rd1+16], %r8; ret; }";
     struct {
         uint32_t index;
         int8_t minus, pad;
@@ -253,22 +266,25 @@ static void generic_addresses_know_their_space(void **state)
     (void)state;
     uint32_t got[8];
     memset(out, 0, sizeof out);
-    run(GPU_HEAD("sm_80") ".const .b32 c = 3;\n" GPU_KERNEL(32)
-        ".shared .align 8 .b8 s[16]; .local .align 8 .b8 l[16];\n"
-        ".reg .b64 g<4>; mov.b64 g0, in; cvta.shared.u64 g1, 8;\n"
-        "mov.u64 g2, l; cvta.local.u64 g2, g2; cvta.to.shared.u64 %rd1, g1;\n"
-        "mov.u32 %r7, 0;\n"
-        "isspacep.global %p0, g0; isspacep.shared %p1, g1;\n"
-        "isspacep.local %p2, g2; isspacep.global %p3, g1;\n"
-        "isspacep.shared %p4, g2; isspacep.const %p5, g0;\n"
-        "isspacep.local %p6, g0; cvt.u32.u64 %r5, %rd1;\n"
-        "selp.u32 %r3, 1, 0, %p0; selp.u32 %r4, 2, 0, %p1; or.b32 %r3,%r3,%r4;"
-        "selp.u32 %r4, 4, 0, %p2; or.b32 %r3, %r3, %r4;\n"
-        "selp.u32 %r4, 8, 0, %p3; or.b32 %r3, %r3, %r4;\n"
-        "selp.u32 %r4, 16, 0, %p4; or.b32 %r3, %r3, %r4;\n"
-        "selp.u32 %r4, 32, 0, %p5; or.b32 %r3, %r3, %r4;\n"
-        "selp.u32 %r4, 64, 0, %p6; or.b32 %r3, %r3, %r4;\n"
-        "st.global.v2.u32 [out], {%r3, %r5}; ret; }", 1, 1);
+    run(GPU_HEAD("sm_80") ".const .b32 c = 3;\n" GPU_KERNEL(
+            32) ".shared .align 8 .b8 s[16]; .local .align 8 .b8 l[16];\n"
+                ".reg .b64 g<4>; mov.b64 g0, in; cvta.shared.u64 g1, 8;\n"
+                "mov.u64 g2, l; cvta.local.u64 g2, g2; cvta.to.shared.u64 "
+                "%rd1, g1;\n"
+                "mov.u32 %r7, 0;\n"
+                "isspacep.global %p0, g0; isspacep.shared %p1, g1;\n"
+                "isspacep.local %p2, g2; isspacep.global %p3, g1;\n"
+                "isspacep.shared %p4, g2; isspacep.const %p5, g0;\n"
+                "isspacep.local %p6, g0; cvt.u32.u64 %r5, %rd1;\n"
+                "selp.u32 %r3, 1, 0, %p0; selp.u32 %r4, 2, 0, %p1; or.b32 "
+                "%r3,%r3,%r4;"
+                "selp.u32 %r4, 4, 0, %p2; or.b32 %r3, %r3, %r4;\n"
+                "selp.u32 %r4, 8, 0, %p3; or.b32 %r3, %r3, %r4;\n"
+                "selp.u32 %r4, 16, 0, %p4; or.b32 %r3, %r3, %r4;\n"
+                "selp.u32 %r4, 32, 0, %p5; or.b32 %r3, %r3, %r4;\n"
+                "selp.u32 %r4, 64, 0, %p6; or.b32 %r3, %r3, %r4;\n"
+                "st.global.v2.u32 [out], {%r3, %r5}; ret; }",
+        1, 1);
     memcpy(got, out, sizeof got);
     assert_int_equal(got[0], 7);
     assert_int_equal(got[1], 8);
@@ -280,9 +296,10 @@ static void discarded_bytes_can_be_written_again(void **state)
     (void)state;
     uint32_t got[32];
     memset(out, 0, sizeof out);
-    run(GPU_HEAD("sm_80") GPU_KERNEL(4)
-        "setp.eq.u32 %p1, %r0, 0; @%p1 discard.global.L2 [out], 128;\n"
-        "bar.sync 0; add.u32 %r3, %r0, 7; st.global.u32 [out], %r3; ret; }",
+    run(GPU_HEAD("sm_80") GPU_KERNEL(
+            4) "setp.eq.u32 %p1, %r0, 0; @%p1 discard.global.L2 [out], 128;\n"
+               "bar.sync 0; add.u32 %r3, %r0, 7; st.global.u32 [out], %r3; "
+               "ret; }",
         1, 32);
     memcpy(got, out, sizeof got);
     for (unsigned i = 0; i < 32; i++)
@@ -297,7 +314,8 @@ static void copy_by(const char *copy)
 {
     char ptx[3000];
     randomise();
-    snprintf(ptx, sizeof ptx, "%s.shared .align 128 .b8 s[512];\n"
+    snprintf(ptx, sizeof ptx,
+             "%s.shared .align 128 .b8 s[512];\n"
              "mov.u32 %%r3, s; shl.b32 %%r4, %%r0, 4; add.u32 %%r3,%%r3,%%r4;"
              "mul.wide.u32 %%rd1, %%r0, 16; add.u64 %%rd1, in, %%rd1;\n"
              "mov.b32 %%r5, 0xaaaaaaaa; "
@@ -372,18 +390,20 @@ static void groups_complete_in_order(void **state)
 {
     (void)state;
     randomise();
-    run(GPU_HEAD("sm_80") GPU_KERNEL(16)
-        ".shared .align 16 .b8 s[1024];\nmov.u32 %r3, s;\n"
-        "shl.b32 %r4, %r0, 4; add.u32 %r3, %r3, %r4;\n"
-        "mul.wide.u32 %rd1, %r0, 16; add.u64 %rd1, in, %rd1;\n"
-        "cp.async.cg.shared.global [%r3], [%rd1], 16;\n"
-        "cp.async.commit_group;\n"
-        "cp.async.cg.shared.global [%r3+512], [%rd1+512], 16;\n"
-        "cp.async.commit_group; cp.async.wait_group 1;\n"
-        "ld.shared.v4.b32 {%r5,%r6,%r7,%r8}, [%r3]; cp.async.wait_all;\n"
-        "ld.shared.v4.b32 {%r9,%r10,%r11,%r12}, [%r3+512];\n"
-        "st.global.v4.b32 [out], {%r5,%r6,%r7,%r8};\n"
-        "st.global.v4.b32 [out+512], {%r9,%r10,%r11,%r12}; ret; }", 1, 32);
+    run(GPU_HEAD("sm_80") GPU_KERNEL(
+            16) ".shared .align 16 .b8 s[1024];\nmov.u32 %r3, s;\n"
+                "shl.b32 %r4, %r0, 4; add.u32 %r3, %r3, %r4;\n"
+                "mul.wide.u32 %rd1, %r0, 16; add.u64 %rd1, in, %rd1;\n"
+                "cp.async.cg.shared.global [%r3], [%rd1], 16;\n"
+                "cp.async.commit_group;\n"
+                "cp.async.cg.shared.global [%r3+512], [%rd1+512], 16;\n"
+                "cp.async.commit_group; cp.async.wait_group 1;\n"
+                "ld.shared.v4.b32 {%r5,%r6,%r7,%r8}, [%r3]; "
+                "cp.async.wait_all;\n"
+                "ld.shared.v4.b32 {%r9,%r10,%r11,%r12}, [%r3+512];\n"
+                "st.global.v4.b32 [out], {%r5,%r6,%r7,%r8};\n"
+                "st.global.v4.b32 [out+512], {%r9,%r10,%r11,%r12}; ret; }",
+        1, 32);
     assert_memory_equal(in, out, 1024);
 }
 
@@ -411,10 +431,9 @@ static void check_matrix(int n, bool trans)
     for (int l = 0; l < 32; l++) {
         for (int j = 0; j < n; j++) {
             int g = l / 4, q = 2 * (l % 4);
-            uint32_t got, want = trans ? element(j, q, g) |
-                                             element(j, q + 1, g) << 16
-                                       : element(j, g, q) |
-                                             element(j, g, q + 1) << 16;
+            uint32_t got,
+                want = trans ? element(j, q, g) | element(j, q + 1, g) << 16
+                             : element(j, g, q) | element(j, g, q + 1) << 16;
             memcpy(&got, out + 16 * l + 4 * j, 4);
             if (got != want)
                 fail_msg("x%d%s lane %d register %d: 0x%x, expected 0x%x", n,
@@ -438,18 +457,20 @@ static void ldmatrix_distributes_rows(void **state)
         {"ldmatrix.sync.aligned.x4.m8n8.shared.b16", "{%r5,%r6,%r7,%r8}", 4,
          false},
         {"ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16", "{%r5}", 1, true},
-        {"ldmatrix.sync.aligned.m8n8.x2.trans.shared::cta.b16", "{%r5,%r6}",
-         2, true},
-        {"ldmatrix.sync.aligned.trans.m8n8.x4.shared.b16",
-         "{%r5,%r6,%r7,%r8}", 4, true},
+        {"ldmatrix.sync.aligned.m8n8.x2.trans.shared::cta.b16", "{%r5,%r6}", 2,
+         true},
+        {"ldmatrix.sync.aligned.trans.m8n8.x4.shared.b16", "{%r5,%r6,%r7,%r8}",
+         4, true},
         {"cvt.u64.u32 %rd2, %r3; cvta.shared.u64 %rd2, %rd2; "
-         "ldmatrix.sync.aligned.m8n8.x4.b16", "{%r5,%r6,%r7,%r8}", 4, false},
+         "ldmatrix.sync.aligned.m8n8.x4.b16",
+         "{%r5,%r6,%r7,%r8}", 4, false},
     };
     for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
         char ptx[3000];
         bool generic = row[k].op[0] == 'c';
         randomise();
-        snprintf(ptx, sizeof ptx, "%s%sld.global.v4.b32 {%%r5,%%r6,%%r7,%%r8},"
+        snprintf(ptx, sizeof ptx,
+                 "%s%sld.global.v4.b32 {%%r5,%%r6,%%r7,%%r8},"
                  " [%%rd1]; st.shared.v4.b32 [%%r3], {%%r5,%%r6,%%r7,%%r8};\n"
                  "bar.warp.sync -1;\n%s %s, [%s];\n"
                  "st.global.v4.b32 [out], {%%r5,%%r6,%%r7,%%r8}; ret; }",
@@ -479,7 +500,8 @@ static void stmatrix_collects_rows(void **state)
     for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
         char ptx[3000];
         randomise();
-        snprintf(ptx, sizeof ptx, "%s%sld.global.v4.b32 {%%r5,%%r6,%%r7,%%r8},"
+        snprintf(ptx, sizeof ptx,
+                 "%s%sld.global.v4.b32 {%%r5,%%r6,%%r7,%%r8},"
                  " [%%rd1]; mov.b32 %%r9, 0;\n"
                  "st.shared.v4.b32 [%%r3], {%%r9,%%r9,%%r9,%%r9};\n"
                  "bar.warp.sync -1;\n%s [%%r3], %s;\nbar.warp.sync -1;\n"
@@ -496,8 +518,9 @@ static void stmatrix_collects_rows(void **state)
                 uint16_t got, want = 0;
                 memcpy(&got, out + 16 * l + 2 * c, 2);
                 if (j < row[k].n)
-                    memcpy(&want, in + 16 * (4 * r + col / 2) + 4 * j +
-                                      2 * (col & 1), 2);
+                    memcpy(&want,
+                           in + 16 * (4 * r + col / 2) + 4 * j + 2 * (col & 1),
+                           2);
                 if (got != want)
                     fail_msg("%s row %d column %d: 0x%x, expected 0x%x",
                              row[k].op, l, c, got, want);
@@ -541,8 +564,7 @@ static void bad_addresses_have_the_gpus_errors(void **state)
     for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
         CUresult r = error_of(row[k].body);
         if (r != row[k].error)
-            fail_msg("%s gives %d, expected %d", row[k].body, r,
-                     row[k].error);
+            fail_msg("%s gives %d, expected %d", row[k].body, r, row[k].error);
     }
 }
 

@@ -23,14 +23,14 @@
 enum type { F16, BF16, TF32, E4M3, E5M2, F32, F64, S8, U8, S4, U4, B1, S32 };
 static const struct {
     const char *name;
-    int bits, most;     /* integers up to `most` are exact in the test */
+    int bits, most; /* integers up to `most` are exact in the test */
 } types[] = {
-    [F16] = {"f16", 16, 4},   [BF16] = {"bf16", 16, 4},
-    [TF32] = {"tf32", 32, 4}, [E4M3] = {"e4m3", 8, 4},
-    [E5M2] = {"e5m2", 8, 4},  [F32] = {"f32", 32, 50},
-    [F64] = {"f64", 64, 50},  [S8] = {"s8", 8, 127},
-    [U8] = {"u8", 8, 255},    [S4] = {"s4", 4, 7},
-    [U4] = {"u4", 4, 15},     [B1] = {"b1", 1, 1},
+    [F16] = {"f16", 16, 4},       [BF16] = {"bf16", 16, 4},
+    [TF32] = {"tf32", 32, 4},     [E4M3] = {"e4m3", 8, 4},
+    [E5M2] = {"e5m2", 8, 4},      [F32] = {"f32", 32, 50},
+    [F64] = {"f64", 64, 50},      [S8] = {"s8", 8, 127},
+    [U8] = {"u8", 8, 255},        [S4] = {"s4", 4, 7},
+    [U4] = {"u4", 4, 15},         [B1] = {"b1", 1, 1},
     [S32] = {"s32", 32, 1000000},
 };
 
@@ -38,7 +38,7 @@ struct kind {
     int m, k;
     enum type d, a, b;
     int arch;
-    const char *option, *suffix;   /* ".satfinite", ".xor.popc" */
+    const char *option, *suffix; /* ".satfinite", ".xor.popc" */
 };
 
 /* --- numbers ------------------------------------------------------------- */
@@ -73,14 +73,24 @@ static uint64_t to_bits(enum type t, double v)
     uint64_t u = 0;
     float f = (float)v;
     switch (t) {
-    case F16: return encode(v, 10, 15, 16);
-    case BF16: return encode(v, 7, 127, 16);
-    case TF32: return (uint64_t)encode(v, 10, 127, 19) << 13;
-    case E4M3: return encode(v, 3, 7, 8);
-    case E5M2: return encode(v, 2, 15, 8);
-    case F32: memcpy(&u, &f, 4); return u;
-    case F64: memcpy(&u, &v, 8); return u;
-    default: return (uint64_t)(int64_t)v;
+    case F16:
+        return encode(v, 10, 15, 16);
+    case BF16:
+        return encode(v, 7, 127, 16);
+    case TF32:
+        return (uint64_t)encode(v, 10, 127, 19) << 13;
+    case E4M3:
+        return encode(v, 3, 7, 8);
+    case E5M2:
+        return encode(v, 2, 15, 8);
+    case F32:
+        memcpy(&u, &f, 4);
+        return u;
+    case F64:
+        memcpy(&u, &v, 8);
+        return u;
+    default:
+        return (uint64_t)(int64_t)v;
     }
 }
 
@@ -89,17 +99,30 @@ static double from_bits(enum type t, uint64_t u)
     float f;
     double d;
     switch (t) {
-    case F16: return decode((uint32_t)u, 10, 15, 16);
-    case BF16: return decode((uint32_t)u, 7, 127, 16);
-    case TF32: return decode((uint32_t)(u >> 13), 10, 127, 19);
-    case E4M3: return decode((uint32_t)u, 3, 7, 8);
-    case E5M2: return decode((uint32_t)u, 2, 15, 8);
-    case F32: memcpy(&f, &u, 4); return f;
-    case F64: memcpy(&d, &u, 8); return d;
-    case S32: return (int32_t)u;
-    case S8: return (int8_t)u;
-    case S4: return (int)((u & 15) ^ 8) - 8;
-    default: return (double)(u & ((UINT64_C(1) << types[t].bits) - 1));
+    case F16:
+        return decode((uint32_t)u, 10, 15, 16);
+    case BF16:
+        return decode((uint32_t)u, 7, 127, 16);
+    case TF32:
+        return decode((uint32_t)(u >> 13), 10, 127, 19);
+    case E4M3:
+        return decode((uint32_t)u, 3, 7, 8);
+    case E5M2:
+        return decode((uint32_t)u, 2, 15, 8);
+    case F32:
+        memcpy(&f, &u, 4);
+        return f;
+    case F64:
+        memcpy(&d, &u, 8);
+        return d;
+    case S32:
+        return (int32_t)u;
+    case S8:
+        return (int8_t)u;
+    case S4:
+        return (int)((u & 15) ^ 8) - 8;
+    default:
+        return (double)(u & ((UINT64_C(1) << types[t].bits) - 1));
     }
 }
 
@@ -232,10 +255,12 @@ static void run(const struct kind *s)
     struct gpu_grid g = {{1, 1, 1}, {WARPS * 32, 1, 1}, 0};
     register_counts(s, n);
     name_of(s, name, sizeof name);
-    len = snprintf(ptx, sizeof ptx, ".version 8.8\n.target sm_%d\n"
+    len = snprintf(ptx, sizeof ptx,
+                   ".version 8.8\n.target sm_%d\n"
                    ".address_size 64\n%s.reg .b%d a<8>, b<8>, c<8>, d<8>;\n"
                    ".reg .b64 w; mul.wide.u32 w, %%r0, %d; add.u64 in, in, w;"
-                   "\n", s->arch, GPU_KERNEL(64), bits, 3 * REGS * 8);
+                   "\n",
+                   s->arch, GPU_KERNEL(64), bits, 3 * REGS * 8);
     for (int m = 0; m < 3; m++)
         for (int r = 0; r < n[m]; r++)
             len += snprintf(ptx + len, sizeof ptx - (size_t)len,
@@ -245,8 +270,8 @@ static void run(const struct kind *s)
     for (int m = 0; m < 4; m++) {
         len += list(ptx + len, sizeof ptx - (size_t)len, "dabc"[m],
                     n[m ? m - 1 : 2]);
-        len += snprintf(ptx + len, sizeof ptx - (size_t)len, m < 3 ? ", "
-                                                                   : ";\n");
+        len += snprintf(ptx + len, sizeof ptx - (size_t)len,
+                        m < 3 ? ", " : ";\n");
     }
     for (int r = 0; r < n[2]; r++)
         len += snprintf(ptx + len, sizeof ptx - (size_t)len,
@@ -299,11 +324,11 @@ static void check(const struct kind *s, double precision)
                 place_c(s, t % 32, r, i, &row, &col);
                 double want = finish(s, product(s, t / 32, row, col, &size));
                 uint64_t bits = out[t][r] >> 16 * i;
-                double got = from_bits(s->d, s->d == F16 ? bits & 0xffff
-                                                         : bits);
+                double got =
+                    from_bits(s->d, s->d == F16 ? bits & 0xffff : bits);
                 if (!(fabs(got - want) <= precision * size))
-                    fail_msg("%s: D[%d][%d] is %.9g, expected %.9g", name,
-                             row, col, got, want);
+                    fail_msg("%s: D[%d][%d] is %.9g, expected %.9g", name, row,
+                             col, got, want);
             }
         }
     }
@@ -311,17 +336,23 @@ static void check(const struct kind *s, double precision)
 
 #define FP8(m, k, d, arch)                                                    \
     {m, k, d, E4M3, E4M3, arch, NULL, NULL},                                  \
-    {m, k, d, E4M3, E5M2, arch, NULL, NULL},                                  \
-    {m, k, d, E5M2, E4M3, arch, NULL, NULL},                                  \
-    {m, k, d, E5M2, E5M2, arch, NULL, NULL}
+        {m, k, d, E4M3, E5M2, arch, NULL, NULL},                              \
+        {m, k, d, E5M2, E4M3, arch, NULL, NULL},                              \
+    {                                                                         \
+        m, k, d, E5M2, E5M2, arch, NULL, NULL                                 \
+    }
 #define INTEGER(m, k, s, u)                                                   \
     {m, k, S32, s, s, 80, NULL, NULL}, {m, k, S32, s, u, 80, NULL, NULL},     \
-    {m, k, S32, u, s, 80, NULL, NULL}, {m, k, S32, u, u, 80, NULL, NULL},     \
-    {m, k, S32, s, s, 80, ".satfinite", NULL},                                \
-    {m, k, S32, u, u, 80, ".satfinite", NULL}
+        {m, k, S32, u, s, 80, NULL, NULL}, {m, k, S32, u, u, 80, NULL, NULL}, \
+        {m, k, S32, s, s, 80, ".satfinite", NULL},                            \
+    {                                                                         \
+        m, k, S32, u, u, 80, ".satfinite", NULL                               \
+    }
 #define BITS(m, k)                                                            \
     {m, k, S32, B1, B1, 80, NULL, ".xor.popc"},                               \
-    {m, k, S32, B1, B1, 80, NULL, ".and.popc"}
+    {                                                                         \
+        m, k, S32, B1, B1, 80, NULL, ".and.popc"                              \
+    }
 static const struct kind kinds[] = {
     {16, 8, F32, F16, F16, 80, NULL, NULL},
     {16, 8, F16, F16, F16, 80, NULL, NULL},
@@ -331,11 +362,19 @@ static const struct kind kinds[] = {
     {16, 16, F32, BF16, BF16, 80, NULL, NULL},
     {16, 4, F32, TF32, TF32, 80, NULL, NULL},
     {16, 8, F32, TF32, TF32, 80, NULL, NULL},
-    FP8(16, 16, F32, 89), FP8(16, 16, F16, 89),
-    FP8(16, 32, F32, 89), FP8(16, 32, F16, 89),
-    INTEGER(8, 16, S8, U8), INTEGER(16, 16, S8, U8), INTEGER(16, 32, S8, U8),
-    INTEGER(8, 32, S4, U4), INTEGER(16, 32, S4, U4), INTEGER(16, 64, S4, U4),
-    BITS(8, 128), BITS(16, 128), BITS(16, 256),
+    FP8(16, 16, F32, 89),
+    FP8(16, 16, F16, 89),
+    FP8(16, 32, F32, 89),
+    FP8(16, 32, F16, 89),
+    INTEGER(8, 16, S8, U8),
+    INTEGER(16, 16, S8, U8),
+    INTEGER(16, 32, S8, U8),
+    INTEGER(8, 32, S4, U4),
+    INTEGER(16, 32, S4, U4),
+    INTEGER(16, 64, S4, U4),
+    BITS(8, 128),
+    BITS(16, 128),
+    BITS(16, 256),
     {8, 4, F64, F64, F64, 80, NULL, NULL},
     {16, 4, F64, F64, F64, 90, NULL, NULL},
     {16, 8, F64, F64, F64, 90, NULL, NULL},
@@ -362,8 +401,9 @@ static void fractions_are_near(void **state)
     make_matrices(s, true);
     fill_fragments(s);
     run(s);
-    check(s, s->d == F64 ? 0x1p-48 : s->d == F16 || s->a == E4M3 ||
-                 s->a == E5M2 ? 0x1p-10 : 0x1p-20);
+    check(s, s->d == F64                                   ? 0x1p-48
+             : s->d == F16 || s->a == E4M3 || s->a == E5M2 ? 0x1p-10
+                                                           : 0x1p-20);
 }
 
 /* Near the ends of 32 bits: wrap without .satfinite, clamp with it. */
@@ -429,7 +469,8 @@ int main(void)
                     {"ends", sums_end_as_the_option_says}};
         for (int k = 0; k < 3; k++) {
             bool is_int = kinds[i].d == S32;
-            if ((k == 1 && is_int) || (k == 2 && (!is_int || kinds[i].a == B1)))
+            if ((k == 1 && is_int) ||
+                (k == 2 && (!is_int || kinds[i].a == B1)))
                 continue;
             snprintf(name[n], sizeof name[n], "%s %s", op, part[k].what);
             tests[n] = (struct CMUnitTest){name[n], part[k].fn, gpu_begin,

@@ -83,7 +83,7 @@ FOLD(min_s, (int32_t)a < (int32_t)b ? a : b)
 FOLD(max_s, (int32_t)a > (int32_t)b ? a : b)
 FOLD(min_u, a < b ? a : b)
 FOLD(max_u, a > b ? a : b)
-FOLD(all_and, a & b)
+FOLD(all_and, a &b)
 FOLD(all_or, a | b)
 FOLD(all_xor, a ^ b)
 
@@ -184,77 +184,138 @@ LANEMASK(ge, ~(one - 1))
 #define SHFL(mode)                                                            \
     {.text = "{ .reg .b32 m; and.b32 m, $c, 0x1f1f; "                         \
              "shfl.sync." #mode ".b32 $d|$e, $a, $b, m, -1; }",               \
-     "41:444", "unu", .warp = mode},                                          \
-    {.text = "shfl.sync." #mode ".b32 $d|$e, $a, $b, $c, 0xffffffff;",        \
-     "41:444", "ulW", .warp = mode}
+     "41:444",                                                                \
+     "unu",                                                                   \
+     .warp = mode},                                                           \
+    {                                                                         \
+        .text = "shfl.sync." #mode ".b32 $d|$e, $a, $b, $c, 0xffffffff;",     \
+        "41:444", "ulW", .warp = mode                                         \
+    }
 #define IN_EVEN_LANES(op)                                                     \
     "{ .reg .pred q; .reg .b32 l; mov.u32 l, %laneid; and.b32 l, l, 1; "      \
     "setp.eq.u32 q, l, 0; @q " op " }"
 
 static const struct isa_row rows[] = {
-    SHFL(up), SHFL(down), SHFL(bfly), SHFL(idx),
-    {.text = "shfl.sync.idx.b32 $d, $a, 3, 31, 0xffffffff;", "4:4", "u",
+    SHFL(up),
+    SHFL(down),
+    SHFL(bfly),
+    SHFL(idx),
+    {.text = "shfl.sync.idx.b32 $d, $a, 3, 31, 0xffffffff;",
+     "4:4",
+     "u",
      .warp = from_3},
 
-    {.text = "redux.sync.add.u32 $d, $a, 0xffffffff;", "4:4", "u",
+    {.text = "redux.sync.add.u32 $d, $a, 0xffffffff;",
+     "4:4",
+     "u",
      .warp = sum},
-    {.text = "redux.sync.add.s32 $d, $a, 0xffffffff;", "4:4", "u",
+    {.text = "redux.sync.add.s32 $d, $a, 0xffffffff;",
+     "4:4",
+     "u",
      .warp = sum},
-    {.text = "redux.sync.min.s32 $d, $a, 0xffffffff;", "4:4", "i",
+    {.text = "redux.sync.min.s32 $d, $a, 0xffffffff;",
+     "4:4",
+     "i",
      .warp = min_s},
-    {.text = "redux.sync.max.s32 $d, $a, 0xffffffff;", "4:4", "i",
+    {.text = "redux.sync.max.s32 $d, $a, 0xffffffff;",
+     "4:4",
+     "i",
      .warp = max_s},
-    {.text = "redux.sync.min.u32 $d, $a, 0xffffffff;", "4:4", "i",
+    {.text = "redux.sync.min.u32 $d, $a, 0xffffffff;",
+     "4:4",
+     "i",
      .warp = min_u},
-    {.text = "redux.sync.max.u32 $d, $a, 0xffffffff;", "4:4", "i",
+    {.text = "redux.sync.max.u32 $d, $a, 0xffffffff;",
+     "4:4",
+     "i",
      .warp = max_u},
-    {.text = "redux.sync.and.b32 $d, $a, 0xffffffff;", "4:4", "i",
+    {.text = "redux.sync.and.b32 $d, $a, 0xffffffff;",
+     "4:4",
+     "i",
      .warp = all_and},
-    {.text = "redux.sync.or.b32 $d, $a, 0xffffffff;", "4:4", "i",
+    {.text = "redux.sync.or.b32 $d, $a, 0xffffffff;",
+     "4:4",
+     "i",
      .warp = all_or},
-    {.text = "redux.sync.xor.b32 $d, $a, 0xffffffff;", "4:4", "u",
+    {.text = "redux.sync.xor.b32 $d, $a, 0xffffffff;",
+     "4:4",
+     "u",
      .warp = all_xor},
-    {.text = "mov.u32 $d, 77; "
-             IN_EVEN_LANES("redux.sync.add.u32 $d, $a, 0x55555555;"),
-     "4:4", "u", .warp = sum_even},
+    {.text = "mov.u32 $d, 77; " IN_EVEN_LANES(
+         "redux.sync.add.u32 $d, $a, 0x55555555;"),
+     "4:4",
+     "u",
+     .warp = sum_even},
 
-    {.text = "vote.sync.ballot.b32 $d, $a, 0xffffffff;", "4:1", "w",
+    {.text = "vote.sync.ballot.b32 $d, $a, 0xffffffff;",
+     "4:1",
+     "w",
      .warp = ballot},
-    {.text = "vote.sync.ballot.b32 $d, !$a, 0xffffffff;", "4:1", "w",
+    {.text = "vote.sync.ballot.b32 $d, !$a, 0xffffffff;",
+     "4:1",
+     "w",
      .warp = ballot_not},
-    {.text = "vote.sync.all.pred $d, $a, 0xffffffff;", "1:1", "w",
+    {.text = "vote.sync.all.pred $d, $a, 0xffffffff;",
+     "1:1",
+     "w",
      .warp = vote_all},
-    {.text = "vote.sync.any.pred $d, $a, 0xffffffff;", "1:1", "w",
+    {.text = "vote.sync.any.pred $d, $a, 0xffffffff;",
+     "1:1",
+     "w",
      .warp = vote_any},
-    {.text = "vote.sync.uni.pred $d, $a, 0xffffffff;", "1:1", "w",
+    {.text = "vote.sync.uni.pred $d, $a, 0xffffffff;",
+     "1:1",
+     "w",
      .warp = vote_uni},
-    {.text = "vote.sync.any.pred $d, !$a, -1;", "1:1", "w",
+    {.text = "vote.sync.any.pred $d, !$a, -1;",
+     "1:1",
+     "w",
      .warp = vote_any_not},
-    {.text = "mov.u32 $d, 77; "
-             IN_EVEN_LANES("vote.sync.ballot.b32 $d, $a, 0x55555555;"),
-     "4:1", "w", .warp = ballot_even},
-    {.text = "setp.ne.u32 $d, 0, 0; "
-             IN_EVEN_LANES("vote.sync.all.pred $d, $a, 0x55555555;"),
-     "1:1", "w", .warp = vote_all_even},
+    {.text = "mov.u32 $d, 77; " IN_EVEN_LANES(
+         "vote.sync.ballot.b32 $d, $a, 0x55555555;"),
+     "4:1",
+     "w",
+     .warp = ballot_even},
+    {.text = "setp.ne.u32 $d, 0, 0; " IN_EVEN_LANES(
+         "vote.sync.all.pred $d, $a, 0x55555555;"),
+     "1:1",
+     "w",
+     .warp = vote_all_even},
 
-    {.text = "match.any.sync.b32 $d, $a, 0xffffffff;", "4:4", "w",
+    {.text = "match.any.sync.b32 $d, $a, 0xffffffff;",
+     "4:4",
+     "w",
      .warp = match_any},
-    {.text = "match.any.sync.b64 $d, $a, 0xffffffff;", "4:8", "w",
+    {.text = "match.any.sync.b64 $d, $a, 0xffffffff;",
+     "4:8",
+     "w",
      .warp = match_any},
-    {.text = "match.all.sync.b32 $d|$e, $a, 0xffffffff;", "41:4", "w",
+    {.text = "match.all.sync.b32 $d|$e, $a, 0xffffffff;",
+     "41:4",
+     "w",
      .warp = match_all},
-    {.text = "match.all.sync.b64 $d|$e, $a, 0xffffffff;", "41:8", "w",
+    {.text = "match.all.sync.b64 $d|$e, $a, 0xffffffff;",
+     "41:8",
+     "w",
      .warp = match_all},
     {.text = "{ .reg .pred q; .reg .b32 l; and.b32 l, $a, 1; "
              "setp.eq.u32 q, l, 0; mov.u32 $d, 0; @q bra SKIP; "
-             "activemask.b32 $d; SKIP: bar.warp.sync -1; }", "4:4", "w",
+             "activemask.b32 $d; SKIP: bar.warp.sync -1; }",
+     "4:4",
+     "w",
      .warp = active},
     {.text = "{ .reg .pred q; .reg .b32 who, n, own; "
              "elect.sync who|q, 0xffffffff; vote.sync.ballot.b32 n, q, -1; "
              "bfind.u32 own, n; popc.b32 n, n; "
              "{ .reg .pred s; setp.eq.u32 s, own, who; selp.u32 $d, n, 0, s; "
-             "} }", "4:4", "u", elected, .arch = 90},
-    {.text = "movmatrix.sync.aligned.m8n8.trans.b16 $d, $a;", "4:4", "u",
+             "} }",
+     "4:4",
+     "u",
+     elected,
+     .arch = 90},
+    {.text = "movmatrix.sync.aligned.m8n8.trans.b16 $d, $a;",
+     "4:4",
+     "u",
      .warp = transpose},
 
     {.text = "mov.u32 $d, %laneid;", "4:4", "u", laneid},

@@ -86,7 +86,8 @@ static void reads_version_and_target(void **state)
 static void variables_have_size_alignment_and_bytes(void **state)
 {
     (void)state;
-    struct ptx_module *m = parse(HEAD
+    struct ptx_module *m = parse(
+        HEAD
         ".const .align 4 .b8 tab[8] = {0, 0, 128, 63, 255, 0x10, 010};\n"
         ".visible .global .u32 counter = 7;\n"
         ".global .align 8 .f32 grid[2][3] = {{1.0, -2.5}, {0f3F800000}};\n"
@@ -119,9 +120,9 @@ static void variables_have_size_alignment_and_bytes(void **state)
 static void initialisers_may_hold_addresses(void **state)
 {
     (void)state;
-    struct ptx_module *m = parse(HEAD
-        ".global .align 1 .b8 $str[3] = {97, 98};\n"
-        ".global .align 8 .u64 t[3] = {generic($str), 5, $str+2};\n");
+    struct ptx_module *m = parse(
+        HEAD ".global .align 1 .b8 $str[3] = {97, 98};\n"
+             ".global .align 8 .u64 t[3] = {generic($str), 5, $str+2};\n");
     const struct ptx_symbol *t = m->sym[1];
     assert_int_equal(t->nrelocs, 2);
     assert_true(t->reloc[0].generic);
@@ -138,7 +139,8 @@ static void initialisers_may_hold_addresses(void **state)
 static void parameters_are_laid_out_by_alignment(void **state)
 {
     (void)state;
-    struct ptx_module *m = parse(HEAD
+    struct ptx_module *m = parse(
+        HEAD
         ".entry k(.param .u8 a, .param .u64 .ptr .global .align 16 b,\n"
         ".param .align 64 .b8 c[130], .param .u16 d, .param .f32 e) { ret; }");
     const struct ptx_func *f = m->func[0];
@@ -153,11 +155,11 @@ static void parameters_are_laid_out_by_alignment(void **state)
 static void launch_directives_are_kept(void **state)
 {
     (void)state;
-    struct ptx_module *m = parse(HEAD
-        ".entry a() .maxntid 128, 2 .minnctapersm 3 .maxnreg 168\n"
-        ".pragma \"nounroll\"; { ret; }\n"
-        ".weak .entry b() .reqntid 64,1,1 .reqnctapercluster 2, 1, 1\n"
-        ".explicitcluster .maxclusterrank 8 .noreturn { ret; }\n");
+    struct ptx_module *m = parse(
+        HEAD ".entry a() .maxntid 128, 2 .minnctapersm 3 .maxnreg 168\n"
+             ".pragma \"nounroll\"; { ret; }\n"
+             ".weak .entry b() .reqntid 64,1,1 .reqnctapercluster 2, 1, 1\n"
+             ".explicitcluster .maxclusterrank 8 .noreturn { ret; }\n");
     const struct ptx_func *a = m->func[0], *b = m->func[1];
     assert_int_equal(a->maxntid[0], 128);
     assert_int_equal(a->maxntid[1], 2);
@@ -174,7 +176,8 @@ static void launch_directives_are_kept(void **state)
 static void debug_text_is_stepped_over(void **state)
 {
     (void)state;
-    struct ptx_module *m = parse(HEAD
+    struct ptx_module *m = parse(
+        HEAD
         "\t.file\t1 \"/tmp/a \\\"b\\\".cu\", 1700000000, 99\n"
         ".section .debug_str\n{\n$L__info_string0:\n.b8 95,90,0\n}\n"
         ".entry k() {\n.reg .b32 %r<3>;\n"
@@ -238,7 +241,7 @@ static void guards_name_a_predicate(void **state)
     assert_int_equal(f->insts[2].guard, -1);
     ptx_free(m);
     refuse_body("@%r1 ret;", "ptx:8: found guard '%r1', expected a "
-                                "predicate register");
+                             "predicate register");
 }
 
 /* --- operands ------------------------------------------------------------ */
@@ -359,12 +362,12 @@ static void addresses_have_base_and_offset(void **state)
 static void pairs_negations_and_special_registers(void **state)
 {
     (void)state;
-    struct ptx_module *m = parse_body(
-        "shfl.sync.bfly.b32 %r1|%p1, %r2, 1, 31, -1;\n"
-        "setp.lt.and.s32 %p1|%p2, %r1, %r2, !%p3;\n"
-        "elect.sync _|%p1, 0xffffffff;\n"
-        "mov.u32 %r1, %ctaid.y;\nmov.u32 %r1, %envreg2;\n"
-        "mov.u64 %rd1, %globaltimer;\nmov.b64 %rd1, {%r1, %r2};");
+    struct ptx_module *m =
+        parse_body("shfl.sync.bfly.b32 %r1|%p1, %r2, 1, 31, -1;\n"
+                   "setp.lt.and.s32 %p1|%p2, %r1, %r2, !%p3;\n"
+                   "elect.sync _|%p1, 0xffffffff;\n"
+                   "mov.u32 %r1, %ctaid.y;\nmov.u32 %r1, %envreg2;\n"
+                   "mov.u64 %rd1, %globaltimer;\nmov.b64 %rd1, {%r1, %r2};");
     const struct ptx_func *f = m->func[0];
     const struct ptx_inst *i = f->insts;
     assert_int_equal(i[0].op[0].kind, PTX_OP_PAIR);
@@ -392,12 +395,12 @@ static void pairs_negations_and_special_registers(void **state)
 static void labels_belong_to_their_braces(void **state)
 {
     (void)state;
-    struct ptx_module *m = parse_body(
-        "{ .reg .pred P1;\nLAB_WAIT: setp.eq.s32 P1, %r1, 0;\n"
-        "@P1 bra DONE;\nbra LAB_WAIT;\nDONE: }\n"
-        "{ .reg .pred P1;\nLAB_WAIT: setp.eq.s32 P1, %r1, 0;\n"
-        "@P1 bra DONE;\nbra LAB_WAIT;\nDONE: }\n"
-        "@%p1 bra OUT;\n{ bra OUT; }\nOUT: ret;");
+    struct ptx_module *m =
+        parse_body("{ .reg .pred P1;\nLAB_WAIT: setp.eq.s32 P1, %r1, 0;\n"
+                   "@P1 bra DONE;\nbra LAB_WAIT;\nDONE: }\n"
+                   "{ .reg .pred P1;\nLAB_WAIT: setp.eq.s32 P1, %r1, 0;\n"
+                   "@P1 bra DONE;\nbra LAB_WAIT;\nDONE: }\n"
+                   "@%p1 bra OUT;\n{ bra OUT; }\nOUT: ret;");
     const struct ptx_inst *i = m->func[0]->insts;
     assert_int_equal(i[1].op[0].target, 3);
     assert_int_equal(i[2].op[0].target, 0);
@@ -412,10 +415,10 @@ static void labels_belong_to_their_braces(void **state)
 static void inner_registers_shadow_outer_ones(void **state)
 {
     (void)state;
-    struct ptx_module *m = parse_body(
-        ".reg .b32 t;\nmov.u32 t, 1;\n{ .reg .b64 t; mov.u64 t, 2; "
-        "{ mov.u64 t, 3; } }\nmov.u32 t, 4;\n"
-        "{ .reg .b64 %r<3>; mov.u64 %r2, 5; mov.u32 %r3, 6; }");
+    struct ptx_module *m =
+        parse_body(".reg .b32 t;\nmov.u32 t, 1;\n{ .reg .b64 t; mov.u64 t, 2; "
+                   "{ mov.u64 t, 3; } }\nmov.u32 t, 4;\n"
+                   "{ .reg .b64 %r<3>; mov.u64 %r2, 5; mov.u32 %r3, 6; }");
     const struct ptx_func *f = m->func[0];
     const unsigned bits[] = {32, 64, 64, 32, 64, 32};
     for (int k = 0; k < 6; k++)
@@ -443,9 +446,9 @@ static void names_of_a_closed_scope_are_gone(void **state)
 static void branch_targets_become_a_vector(void **state)
 {
     (void)state;
-    struct ptx_module *m = parse_body(
-        "$L_brx_0: .branchtargets A, B,\n A;\n"
-        "@%p1 brx.idx %r1, $L_brx_0;\nA: mov.u32 %r1, 1;\nB: ret;");
+    struct ptx_module *m =
+        parse_body("$L_brx_0: .branchtargets A, B,\n A;\n"
+                   "@%p1 brx.idx %r1, $L_brx_0;\nA: mov.u32 %r1, 1;\nB: ret;");
     const struct ptx_inst *i = m->func[0]->insts;
     assert_string_equal(i[0].opcode, "brx.idx");
     assert_int_equal(i[0].op[1].kind, PTX_OP_VEC);
@@ -461,7 +464,8 @@ static void branch_targets_become_a_vector(void **state)
 static void shared_memory_is_laid_out_per_kernel(void **state)
 {
     (void)state;
-    struct ptx_module *m = parse(HEAD
+    struct ptx_module *m = parse(
+        HEAD
         ".shared .align 4 .b8 common[20];\n"
         ".extern .shared .align 128 .b8 dyn[];\n"
         ".entry uses() { .shared .align 16 .b8 own[8]; .reg .b32 %r<3>;\n"
@@ -485,22 +489,22 @@ static void shared_memory_is_laid_out_per_kernel(void **state)
 static void calls_have_three_operands(void **state)
 {
     (void)state;
-    struct ptx_module *m = parse(HEAD
-        ".extern .func (.param .b32 retval) vprintf\n(\n.param .b64 a,\n"
-        ".param .b64 b\n)\n;\n"
-        ".func (.param .b32 r) twice(.param .b32 x);\n"
-        ".entry k() { .reg .b32 %r<3>;\n"
-        "{ // callseq 0, 0\n.reg .b32 temp_param_reg;\n"
-        ".param .b64 param0;\nst.param.b64 [param0+0], 7;\n"
-        ".param .b64 param1;\nst.param.b64 [param1+0], 8;\n"
-        ".param .b32 retval0;\n"
-        "call.uni (retval0), \nvprintf, \n(\nparam0, \nparam1\n);\n"
-        "ld.param.b32 %r1, [retval0+0];\n} // callseq 0\n"
-        "{ .param .b32 param0; .param .b32 retval0;\n"
-        "call.uni (retval0), twice, (param0); }\n"
-        "call helper;\nret; }\n"
-        ".func (.param .b32 r) twice(.param .b32 x) { ret; }\n"
-        ".func helper() { ret; }\n");
+    struct ptx_module *m = parse(
+        HEAD ".extern .func (.param .b32 retval) vprintf\n(\n.param .b64 a,\n"
+             ".param .b64 b\n)\n;\n"
+             ".func (.param .b32 r) twice(.param .b32 x);\n"
+             ".entry k() { .reg .b32 %r<3>;\n"
+             "{ // callseq 0, 0\n.reg .b32 temp_param_reg;\n"
+             ".param .b64 param0;\nst.param.b64 [param0+0], 7;\n"
+             ".param .b64 param1;\nst.param.b64 [param1+0], 8;\n"
+             ".param .b32 retval0;\n"
+             "call.uni (retval0), \nvprintf, \n(\nparam0, \nparam1\n);\n"
+             "ld.param.b32 %r1, [retval0+0];\n} // callseq 0\n"
+             "{ .param .b32 param0; .param .b32 retval0;\n"
+             "call.uni (retval0), twice, (param0); }\n"
+             "call helper;\nret; }\n"
+             ".func (.param .b32 r) twice(.param .b32 x) { ret; }\n"
+             ".func helper() { ret; }\n");
     const struct ptx_func *k = m->func[0];
     const struct ptx_inst *print = &k->insts[2], *twice = &k->insts[4];
     assert_int_equal(m->nfuncs, 3);
@@ -584,7 +588,8 @@ static void an_error_buffer_of_one_byte_is_respected(void **state)
 static const char sample[] =
     "//\n// Generated by NVIDIA NVVM Compiler\n//\n\n"
     ".version 9.0\n.target sm_80, debug\n.address_size 64\n\n"
-    ".extern .func __assertfail\n(\n\t.param .b64 a0,\n\t.param .b32 a1\n)\n;\n"
+    ".extern .func __assertfail\n(\n\t.param .b64 a0,\n\t.param .b32 "
+    "a1\n)\n;\n"
     ".global .align 1 .b8 $str[3] = {97, 98};\n"
     ".global .align 8 .u64 names[1] = {generic($str)};\n"
     ".extern .shared .align 1024 .b8 dyn[];\n"
@@ -686,7 +691,8 @@ static void half_a_megabyte_parses_quickly(void **state)
                      "\t.loc\t1 %d 3\n\tmma.sync.aligned.m16n8k16.row.col.f32."
                      "bf16.bf16.f32 {%%f1,%%f2,%%f3,%%f4}, {%%r1,%%r2,%%r3,"
                      "%%r4}, {%%r5,%%r6}, {%%f1,%%f2,%%f3,0.};\n"
-                     "L%d:\n\t@%%p1 bra L%d;\n", i, i, i);
+                     "L%d:\n\t@%%p1 bra L%d;\n",
+                     i, i, i);
     n += sprintf(text + n, "}\n");
     clock_t start = clock();
     struct ptx_module *m = ptx_parse(text, (size_t)n, err, sizeof err);

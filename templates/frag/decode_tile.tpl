@@ -1,0 +1,20 @@
+@ -- SPDX-License-Identifier: Apache-2.0
+@ -- Sends for the tile of keys at `at`, into the stage `to` (an address), and looks up the pages of
+@ -- the tile after it.  Inputs: t, at, to.
+@ local tail = t.n % t.rows_per_pass
+@ local function plus(offset)
+@     return offset == 0 and at or at .. " + " .. offset
+@ end
+@ for i = 0, t.passes - 1 do
+@     local call = string.format("copy_row<%d>(a, %s, page%d, %s, end_key, load_chunk);",
+@         i * t.rows_per_pass * t.row_stride, to, i, plus(i * t.rows_per_pass) .. " + load_row")
+@     if i == t.passes - 1 and tail > 0 then
+if (load_row < ${tail})
+    ${call}
+@     else
+${call}
+@     end
+@ end
+@ for i = 0, t.passes - 1 do
+page${i} = page_of(pages, ${plus(t.n + i * t.rows_per_pass)} + load_row, end_key);
+@ end
