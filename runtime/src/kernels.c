@@ -36,6 +36,7 @@ mla_status mla_load(mla_context *ctx, const char *directory,
     return status;
 }
 
+/* Also the module, if the device is still there to unload it from. */
 static void free_kernel(mla_context *ctx, mla_kernel *k)
 {
     char *const text[] = {k->symbol, k->family, k->variant, k->arch_name,
@@ -147,6 +148,7 @@ struct query {
 
 enum stage { FAMILY, VARIANT, HEADS, PAGE, ARCH, STAGES };
 
+/* Whether the kernel is what the query asks for at that stage. */
 static bool passes(const mla_kernel *k, const struct query *q, int stage)
 {
     switch (stage) {
@@ -172,6 +174,7 @@ static int passed(const mla_kernel *k, const struct query *q)
     return stage;
 }
 
+/* The kernel's value of the field that a stage looks at. */
 static void value_text(const mla_kernel *k, int stage, char *out, size_t size)
 {
     const char *text = stage == FAMILY    ? k->family
@@ -203,6 +206,8 @@ static void list_values(const mla_kernels *set, const struct query *q,
         out[used - 1] = 0;
 }
 
+/* Names the field that left no kernel over, what was asked, and what there
+ * is. */
 static mla_status nothing_fits(mla_kernels *set, const struct query *q,
                                int stage)
 {
@@ -234,6 +239,9 @@ static mla_status ambiguous(mla_kernels *set, const mla_kernel *a,
                      set->directory, a->symbol, b->symbol);
 }
 
+/* The best architecture among kernels that pass every stage.  Two that
+ * differ in heads or page size make the query ambiguous: they answer
+ * differently. */
 static mla_status choose(mla_kernels *set, const struct query *q,
                          mla_kernel **out)
 {

@@ -15,6 +15,7 @@ static int64_t ceil_div(int64_t value, int64_t per)
     return value / per + (value % per != 0);
 }
 
+/* Both are not negative. */
 static int64_t saturating_product(int64_t a, int64_t b)
 {
     if (a != 0 && b > INT64_MAX / a)
@@ -22,6 +23,7 @@ static int64_t saturating_product(int64_t a, int64_t b)
     return a * b;
 }
 
+/* One axis, clamped to its limit; 0 if a count is 0. */
 static mla_status axis_size(const mla_kernel *k, const unsigned char *block,
                             const struct mla__axis *axis, unsigned *out)
 {
@@ -56,6 +58,7 @@ mla_status mla__grid(const mla_kernel *k, const unsigned char *block,
     return MLA_OK;
 }
 
+/* The driver copies the block before it returns, so it may live on a stack. */
 static mla_status submit(mla_kernel *k, void *block, const unsigned grid[3],
                          void *stream)
 {
@@ -80,6 +83,8 @@ static mla_status submit(mla_kernel *k, void *block, const unsigned grid[3],
     return status;
 }
 
+/* Emptiness is decided before pointers are looked at: a batch of zero may
+ * come with none. */
 static mla_status launch_block(mla_kernel *k, void *block, void *stream)
 {
     unsigned grid[3];

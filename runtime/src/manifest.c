@@ -28,6 +28,8 @@ struct reader {
     mla_status status;
 };
 
+/* Records that `key` of the object at r->where is wrong, unless something
+ * else was before. */
 static void bad(struct reader *r, const char *key, const char *what)
 {
     if (r->status)
@@ -37,6 +39,7 @@ static void bad(struct reader *r, const char *key, const char *what)
                           r->where, *r->where && *key ? "." : "", key, what);
 }
 
+/* The member if it exists and has the type, else NULL and an error. */
 static json *member(struct reader *r, json *object, const char *key,
                     enum mla__json_type type, const char *type_name)
 {
@@ -62,6 +65,7 @@ static json *get_array(struct reader *r, json *o, const char *key,
     return r->status ? NULL : value;
 }
 
+/* An integer within the bounds; `min` after an error. */
 static int64_t get_int(struct reader *r, json *o, const char *key,
                        int64_t min, int64_t max)
 {
@@ -93,6 +97,7 @@ static char *get_text(struct reader *r, json *o, const char *key)
     return copy;
 }
 
+/* As get_text, with "" for a key that is not there. */
 static char *get_text_or_empty(struct reader *r, json *o, const char *key)
 {
     char *copy;
@@ -132,6 +137,7 @@ static bool power_of_two(int64_t n)
     return n > 0 && (n & (n - 1)) == 0;
 }
 
+/* A field lies inside the struct, at a multiple of its own size. */
 static void read_field(struct reader *r, json *o, size_t args_size,
                        struct mla__field *f)
 {
@@ -204,6 +210,7 @@ static void read_args(struct reader *r, json *args, mla_kernel *k)
 
 /* Launch rule ----------------------------------------------------------- */
 
+/* {"const": n} or {"arg": field, "per": n}. */
 static void read_factor(struct reader *r, json *o, mla_kernel *k,
                         struct mla__factor *f)
 {
@@ -222,6 +229,7 @@ static void read_factor(struct reader *r, json *o, mla_kernel *k,
         bad(r, "grid", "a factor names no integer argument");
 }
 
+/* `limit` is the hardware's; the manifest may state less. */
 static void read_axis(struct reader *r, json *o, mla_kernel *k,
                       int64_t limit, struct mla__axis *axis)
 {
@@ -261,6 +269,7 @@ static void read_launch(struct reader *r, json *o, mla_kernel *k)
 
 /* Kernels --------------------------------------------------------------- */
 
+/* A kernel has the dims that it needs; the others read as 0. */
 static void read_dims(struct reader *r, json *dims, mla_kernel *k)
 {
     const struct {
@@ -293,6 +302,7 @@ static void read_build(struct reader *r, json *build, mla_kernel *k)
     k->smem_static = get_int_or(r, build, "smem_static", 0, INT_MAX, 0);
 }
 
+/* The source has to be one of the manifest's files: only then is it known. */
 static void read_source_hash(struct reader *r, json *files,
                              mla_kernel *k)
 {
@@ -310,6 +320,7 @@ static void read_source_hash(struct reader *r, json *files,
     k->source_hash = mla__strdup(r->ctx, hash);
 }
 
+/* Names first, so that later errors have something to refer to. */
 static void read_kernel(struct reader *r, json *root, json *o,
                         mla_kernel *k)
 {

@@ -24,6 +24,7 @@ static int load_image(mla_kernel *k, const char *image, char *log)
                                              values);
 }
 
+/* The three ways in which a driver says that the image is not for it. */
 static bool wants_ptx(int result)
 {
     return result == MLA__CUDA_NO_BINARY_FOR_GPU ||
@@ -70,6 +71,8 @@ static mla_status ptx_refused(mla_kernel *k, int result, const char *log)
                      ctx->error ? ctx->error : "", *log ? "\n" : "", log);
 }
 
+/* Source to PTX to module; the source's hash is checked before it is
+ * compiled. */
 static mla_status load_source(mla_kernel *k, char *log)
 {
     mla_context *ctx = k->owner->ctx;
@@ -112,6 +115,7 @@ static mla_status opt_into_smem(mla_kernel *k)
                   : MLA_OK;
 }
 
+/* Leaves nothing loaded on failure. */
 static mla_status load_function(mla_kernel *k)
 {
     mla_context *ctx = k->owner->ctx;
@@ -128,6 +132,8 @@ static mla_status load_function(mla_kernel *k)
     return status;
 }
 
+/* The order of the attempts: cubin, if there is one that could run, then
+ * PTX. */
 static mla_status load_module(mla_kernel *k, enum mla__fit fit)
 {
     mla_context *ctx = k->owner->ctx;

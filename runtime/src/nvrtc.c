@@ -86,6 +86,7 @@ static int newest_first(const void *a, const void *b)
     return strverscmp(*(char *const *)b, *(char *const *)a);
 }
 
+/* The first library below root that opens, newest version first. */
 static bool try_globs(mla_context *ctx, const char *root,
                       const char *const *patterns)
 {
@@ -114,6 +115,7 @@ static void executable_directory(char out[PATH_MAX])
         memmove(out, dirname(out), strlen(dirname(out)) + 1);
 }
 
+/* The places of nvrtc.h, in that order. */
 static bool search(mla_context *ctx)
 {
     const char *home = getenv("CUDA_HOME");
@@ -212,6 +214,7 @@ static mla_status check_arch(mla_context *ctx, struct mla__arch arch)
                      wanted > newest ? "a newer" : "another");
 }
 
+/* What the compiler had to say, or NULL; freed by the caller. */
 static char *program_log(mla_context *ctx, void *program)
 {
     size_t bytes = 0;
@@ -224,6 +227,7 @@ static char *program_log(mla_context *ctx, void *program)
     return text;
 }
 
+/* The log is part of the error, or goes to the caller's log as a warning. */
 static mla_status compile(mla_context *ctx, void *program, const char *name,
                           struct mla__arch arch)
 {
@@ -248,6 +252,7 @@ static mla_status compile(mla_context *ctx, void *program, const char *name,
     return status;
 }
 
+/* The text of a program that has been compiled. */
 static mla_status take_ptx(mla_context *ctx, void *program, const char *name,
                            char **ptx)
 {

@@ -80,8 +80,8 @@ if (${r > 0 and r .. " + " or ""}(mla_i32)me.g < rows) {
         const mla_i32 token = (first_row + row) / ${H};
         const mla_i32 head = (first_row + row) % ${H};
         char *to = (char *)a.out + entry[${request}] * a.out_batch_stride
-                   + token * a.out_token_stride + head * a.out_head_stride + 32u * me.warp
-                   + 4u * me.quad;
+                   + token * a.out_token_stride + head * a.out_head_stride
+                   + 32u * me.warp + 4u * me.quad;
 @         for c = 0, t.column_steps - 1 do
 @             local guard = c == t.column_steps - 1 and t.column_tail > 0
 @             local pad = guard and "    " or ""

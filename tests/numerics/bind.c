@@ -12,6 +12,7 @@
 
 /* Arguments ------------------------------------------------------------- */
 
+/* Whether the first `length` characters name a pointer that is to be NULL. */
 static bool is_null(const struct num_case *c, const char *field, size_t length)
 {
     for (unsigned i = 0; i < c->nulls; i++)
@@ -31,6 +32,7 @@ static int64_t token_offset(const struct num_tensor *t, int64_t first)
     return first * t->stride[t->token_axis];
 }
 
+/* False if the case has neither a tensor nor a NULL for the field. */
 static bool set_pointer(struct num_case *c, const char *field,
                         const uint64_t *address, int64_t first,
                         mla_args *args)
@@ -75,6 +77,8 @@ static bool is_stride_of_null(const struct num_case *c, const char *field)
     return false;
 }
 
+/* Counts and flags of the case, then strides of its tensors; tokens is the
+ * run's. */
 static bool set_integer(struct num_case *c, const char *field, int64_t count,
                         mla_args *args)
 {
@@ -110,6 +114,9 @@ const char *num_bind(struct num_case *c, const uint64_t *address,
             done = set_integer(c, f.name, count, args);
         else if (strcmp(f.name, "norm_eps") == 0)
             done = mla_args_set_float(args, f.name, c->norm_eps) == MLA_OK;
+        else if (strcmp(f.name, "softmax_scale") == 0)
+            done = mla_args_set_float(args, f.name, c->softmax_scale) ==
+                   MLA_OK;
         if (!done)
             return f.name;
     }
@@ -182,6 +189,7 @@ static void refuse_moved(struct num_case *c, const mla_field_info *f,
     mla_args_free(args);
 }
 
+/* A NULL where the manifest does not allow one. */
 static void refuse_null(struct num_case *c, const mla_field_info *f,
                         struct num_verdict *v)
 {
@@ -196,6 +204,7 @@ static void refuse_null(struct num_case *c, const mla_field_info *f,
     mla_args_free(args);
 }
 
+/* A negative count, and a flag that is neither 0 nor 1. */
 static void refuse_negative(struct num_case *c, const mla_field_info *f,
                             struct num_verdict *v)
 {

@@ -54,6 +54,7 @@ struct num_tensor *num_tensor_of(const struct num_case *c, const char *field)
 
 /* Declaring ------------------------------------------------------------- */
 
+/* The next tensor, with what the manifest says about its argument. */
 static struct num_tensor *add(struct num_case *c, const char *field,
                               enum num_elem elem, int64_t width)
 {
@@ -84,6 +85,7 @@ struct num_tensor *num_add_vector(struct num_case *c, const char *field,
     return add(c, field, elem, width);
 }
 
+/* What the manifest wants a stride to be a multiple of. */
 static int64_t unit_of(const struct num_case *c, const char *stride_field)
 {
     mla_field_info info;

@@ -15,7 +15,7 @@
 #include "subject.h"
 #include "tensor.h"
 
-enum { NUM_MAX_TENSORS = 12, NUM_MAX_INTS = 8, NUM_MAX_WIDTH = 2048 };
+enum { NUM_MAX_TENSORS = 12, NUM_MAX_INTS = 24, NUM_MAX_WIDTH = 2048 };
 
 /* What a case is about, beyond its token count and layouts.  A family reads
  * the flags that it knows; its table of shapes uses no others. */
@@ -51,6 +51,9 @@ struct num_shape {
 };
 
 struct num_case;
+struct num_device;
+struct num_run;
+struct num_verdict;
 
 /* The expected content of one output row, by column. */
 struct num_expect {
@@ -72,6 +75,13 @@ struct num_family {
     /* Rough cost of one token, and of a call, in elements moved. */
     double (*token_work)(const struct num_subject *s);
     double (*call_work)(const struct num_subject *s);
+    /* What a run launches, with the addresses of the case's tensors; NULL:
+     * the kernel, once.  False: the verdict says what went wrong. */
+    bool (*launch)(struct num_device *d, struct num_case *c,
+                   const struct num_run *run, const uint64_t *address,
+                   struct num_verdict *v);
+    /* Judges the outputs of the first run; NULL: row by row. */
+    void (*judge)(struct num_case *c, struct num_verdict *v);
     const struct num_shape *shapes;
     int shape_count;
 };
@@ -90,9 +100,10 @@ struct num_case {
     } integer[NUM_MAX_INTS];
     unsigned nulls; /* names in null_field */
     const char *null_field[NUM_MAX_INTS];
-    double norm_eps;
+    double norm_eps, softmax_scale;
     int64_t first_token, tokens; /* of the whole batch: 0, shape.tokens */
     float *weights; /* matmul families: decoded, [H][depth][width] */
+    void *own;      /* what the family keeps; the builder's caller frees it */
 };
 
 /* Builds the case of a shape from a seed. */

@@ -30,6 +30,7 @@ static bool overflows(enum num_elem elem, double want, double got)
            fabs(want) > num_max(elem) * (1 - num_half_ulp(elem));
 }
 
+/* NaN agrees with any NaN, infinity with itself. */
 static bool agrees(enum num_elem elem, double want, double tolerance,
                    double got)
 {
@@ -40,6 +41,7 @@ static bool agrees(enum num_elem elem, double want, double tolerance,
     return fabs(got - want) <= tolerance || overflows(elem, want, got);
 }
 
+/* Figures for the report, of elements that are finite on both sides. */
 static void measure(enum num_elem elem, double want, double tolerance,
                     double got, double row_max, struct num_verdict *v)
 {
@@ -58,6 +60,7 @@ static void measure(enum num_elem elem, double want, double tolerance,
     v->got += got * got;
 }
 
+/* Reports an element by its place, its bits, and what it should have been. */
 static void wrong(struct num_case *c, const struct num_tensor *t,
                   const int64_t *i, int64_t k, uint64_t got,
                   const struct num_expect *e, struct num_verdict *v)
@@ -74,6 +77,7 @@ static void wrong(struct num_case *c, const struct num_tensor *t,
              e->exact[k] ? 0 : e->tolerance[k]);
 }
 
+/* The largest magnitude of a row's computed part. */
 static double largest(const struct num_expect *e, int64_t width)
 {
     double most = 0;
@@ -83,6 +87,7 @@ static double largest(const struct num_expect *e, int64_t width)
     return most;
 }
 
+/* One row of one output; a dead row is not the oracle's business. */
 static void compare_row(struct num_case *c, const struct num_tensor *t,
                         const int64_t *i, struct num_expect *e,
                         struct num_verdict *v)

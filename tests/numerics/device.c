@@ -12,6 +12,7 @@
 #include "device.h"
 #include "internal.h"
 
+/* Opens a context on one driver; appends the reason to `why` on failure. */
 static mla_status try_driver(struct num_device *d, const char *driver,
                              mla_log_fn log, char *why, size_t size)
 {
@@ -54,6 +55,7 @@ static void find_symbol(struct num_device *d, const char *name, void *slot)
         memcpy(slot, &address, sizeof(address));
 }
 
+/* A driver that can report is a virtual GPU. */
 static void find_extras(struct num_device *d)
 {
     mla_log_fn log = d->ctx->options.log;

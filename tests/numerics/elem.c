@@ -61,6 +61,7 @@ static uint32_t encode(const struct format *f, double value)
     return sign | (bits < infinity ? (uint32_t)bits : infinity);
 }
 
+/* Sign, biased exponent and fraction, as IEEE 754 reads them. */
 static double decode(const struct format *f, uint32_t bits)
 {
     int fraction = f->significand - 1;

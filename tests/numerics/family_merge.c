@@ -12,6 +12,7 @@
 
 #include "family.h"
 
+/* Variant "latent" merges in the latent space, before absorb_v. */
 static int64_t width_of(const struct num_case *c)
 {
     const mla_kernel_info *k = &c->subject->info;
@@ -32,6 +33,7 @@ static void alias(struct num_case *c, const char *input, const char *output)
     t->output = true;
 }
 
+/* The two sides differ in layout, and so do a tensor and its LSE. */
 static void merge_tensors(struct num_case *c)
 {
     int64_t width = width_of(c);
@@ -83,6 +85,8 @@ static void spoil(struct num_tensor *o, int64_t token, int64_t head)
                      num_poison_bits(o->elem, NUM_POISON_NAN));
 }
 
+/* Each side by itself: its output, its LSE, and payloads that must not
+ * count. */
 static void build_merge(struct num_case *c)
 {
     static const char *const o_name[] = {"o_a", "o_b"};
@@ -110,6 +114,7 @@ struct merged {
     bool none;        /* both are */
 };
 
+/* Weights and LSE of the pair at i, from the inputs as they were given. */
 static struct merged merge(const struct num_case *c, const int64_t *i)
 {
     const struct num_model *m = c->subject->model;

@@ -76,6 +76,8 @@ static int64_t *make_slots(struct num_case *c, int64_t *pages)
     return order;
 }
 
+/* Only the rows that slots name belong to the call; all others of the pool
+ * are foreign. */
 static void append_tensors(struct num_case *c, const int64_t *slot,
                            int64_t pages)
 {
@@ -111,6 +113,7 @@ static void fill_rows(struct num_case *c, struct num_tensor *t)
     }
 }
 
+/* Tokens without a slot are dead: their rows may hold anything. */
 static void build_append(struct num_case *c)
 {
     int64_t pages, *slot = make_slots(c, &pages);
@@ -144,6 +147,7 @@ static void build_append(struct num_case *c)
     free(slot);
 }
 
+/* The token that a row of the pool comes from. */
 static int64_t append_owner(const struct num_case *c,
                             const struct num_tensor *t, const int64_t *index)
 {
@@ -156,6 +160,7 @@ static int64_t append_owner(const struct num_case *c,
     return -1;
 }
 
+/* Columns 0 .. R - 1: copied, or normalised in single precision. */
 static void expect_latent(const struct num_case *c, struct num_expect *e,
                           int64_t token)
 {
@@ -226,6 +231,7 @@ struct source {
     int64_t page, row;
 };
 
+/* Of the pool a gather may read those rows, and no others. */
 static void claim_sources(struct num_tensor *pool, const struct source *from,
                           int64_t n)
 {
@@ -377,6 +383,7 @@ static int64_t gather_by_page(struct num_case *c, struct source *from)
     return rows;
 }
 
+/* Output rows beyond the lengths' sum stay as they are. */
 static void build_gather(struct num_case *c)
 {
     const mla_kernel_info *k = &c->subject->info;
@@ -399,6 +406,7 @@ static void build_gather(struct num_case *c)
     free(from);
 }
 
+/* Where row `token` of the output comes from, by the arguments alone. */
 static struct source source_of(const struct num_case *c, int64_t token)
 {
     int64_t p = c->subject->info.page_size, i = 0, at;

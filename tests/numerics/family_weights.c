@@ -105,6 +105,7 @@ static void add_derived(struct num_case *c, const char *field,
                  c->shape.out);
 }
 
+/* Rows of kv_b that only an absent output would need are dead. */
 static void build_derive(struct num_case *c)
 {
     const mla_kernel_info *k = &c->subject->info;
@@ -192,6 +193,7 @@ struct absorb {
     int rows;      /* of a head, in w, foreign ones included */
 };
 
+/* What the kernel multiplies, by family and variant. */
 static struct absorb absorb_of(const struct num_case *c)
 {
     const mla_kernel_info *k = &c->subject->info;
@@ -206,6 +208,7 @@ static struct absorb absorb_of(const struct num_case *c)
                            k->nope, k->nope + k->v};
 }
 
+/* Of a head's rows the call owns those of its own half of kv_b. */
 static void add_weights(struct num_case *c, const struct absorb *a)
 {
     const mla_kernel_info *k = &c->subject->info;
@@ -251,6 +254,7 @@ static void plant_nans(struct num_case *c, const char *field)
                      num_poison_bits(t->elem, NUM_POISON_NAN));
 }
 
+/* Weights are scaled so that sums stay near 1 at any depth. */
 static void build_absorb(struct num_case *c)
 {
     const mla_kernel_info *k = &c->subject->info;

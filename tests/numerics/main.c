@@ -47,6 +47,7 @@ static bool parse_number(const char *text, uint64_t *out)
     return *text >= '0' && *text <= '9' && *end == 0 && errno == 0;
 }
 
+/* A flag with a value; false if it is unknown or the value is not one. */
 static bool set_valued(struct command *c, const char *flag, const char *value)
 {
     uint64_t n = 0;
@@ -69,6 +70,7 @@ static bool set_valued(struct command *c, const char *flag, const char *value)
     return true;
 }
 
+/* A flag without a value. */
 static bool set_plain(struct command *c, const char *flag)
 {
     struct {
@@ -115,6 +117,7 @@ static bool parse(int argc, char **argv, struct command *c)
     return c->directory != NULL;
 }
 
+/* Short enough to be typed again. */
 static uint64_t clock_seed(void)
 {
     struct timespec now;

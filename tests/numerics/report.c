@@ -58,6 +58,7 @@ void num_report_progress(const char *kernel, const char *group, int done,
                 group);
 }
 
+/* Numbers with digits enough to read them back. */
 static void json_row(const char *kernel, const char *group, const char *bar,
                      const struct num_verdict *v, bool passed,
                      struct num_totals *totals)
@@ -81,6 +82,7 @@ static void json_row(const char *kernel, const char *group, const char *bar,
     printf("}");
 }
 
+/* A failed row is followed by its first failure. */
 static void text_row(const char *kernel, const char *group, const char *bar,
                      const struct num_verdict *v, bool passed)
 {

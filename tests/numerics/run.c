@@ -33,9 +33,8 @@ void num_fail(struct num_verdict *v, const struct num_case *c,
     va_end(list);
 }
 
-/* As num_fail, with what the virtual GPU has to say. */
-static void fail_on_device(struct num_device *d, struct num_verdict *v,
-                           const struct num_case *c, const char *error)
+void num_fail_on_device(struct num_device *d, struct num_verdict *v,
+                        const struct num_case *c, const char *error)
 {
     d->lost = true;
     num_fail(v, c, "%s%s%s", error, d->report ? "\n" : "",
@@ -63,6 +62,7 @@ static unsigned char *mask_at(const struct num_tensor *t, int64_t i0,
     return e->mask + within;
 }
 
+/* Takes a row of tokens outside the run out of the mask. */
 static void clear_row(const struct num_case *c, struct num_tensor *t,
                       const struct num_row *row, const struct num_run *run)
 {
@@ -81,6 +81,7 @@ static void clear_row(const struct num_case *c, struct num_tensor *t,
                es * (size_t)t->width);
 }
 
+/* The live bytes of a run: of the case, less other tokens' rows. */
 static void make_masks(struct num_case *c, const struct num_run *run)
 {
     for (int i = 0; i < c->tensors; i++) {
@@ -119,6 +120,7 @@ static void make_image(struct num_tensor *t, struct num_extent *e,
     }
 }
 
+/* A sparse tensor has its fringes instead. */
 static int write_guards(struct num_device *d, const struct num_tensor *t,
                         const struct placed *p, enum num_poison poison)
 {
@@ -163,6 +165,7 @@ static int place(struct num_device *d, struct num_tensor *t,
 
 /* Judging --------------------------------------------------------------- */
 
+/* "q[3][1][17]" for a byte of a live row, else the byte's offset. */
 static void describe(const struct num_tensor *t, int64_t offset, char *out,
                      size_t size)
 {
@@ -253,6 +256,7 @@ static bool judge_extent(struct num_case *c, struct num_tensor *t,
     return true;
 }
 
+/* The canaries around a buffer are as they were. */
 static bool judge_guards(struct num_device *d, struct num_case *c,
                          struct num_tensor *t, const struct placed *p,
                          enum num_poison poison, struct num_verdict *v)
@@ -275,19 +279,20 @@ static bool judge_guards(struct num_device *d, struct num_case *c,
     return true;
 }
 
+/* Everything of a buffer: canaries, foreign bytes, the call's own. */
 static bool judge(struct num_device *d, struct num_case *c,
                   struct num_tensor *t, const struct placed *p,
                   const struct num_run *run, struct num_verdict *v)
 {
     bool good = judge_guards(d, c, t, p, run->poison, v);
 
-    for (int k = 0; k < t->extents && good; k++) {
+    for (int k = 0; k < t->extents && good && !t->scratch; k++) {
         struct num_extent *e = &t->extent[k];
         unsigned char *got = num_alloc((size_t)e->bytes);
         int result = num_device_read(d, got, p->address + (uint64_t)e->offset,
                                      (size_t)e->bytes);
         if (result) {
-            fail_on_device(d, v, c, num_device_error(d, result));
+            num_fail_on_device(d, v, c, num_device_error(d, result));
             good = false;
         } else {
             good = judge_extent(c, t, e, got, run, v);
@@ -299,6 +304,7 @@ static bool judge(struct num_device *d, struct num_case *c,
 
 /* One run --------------------------------------------------------------- */
 
+/* Buffers that do not fit make the case fail; it is not left out. */
 static bool place_all(struct num_device *d, struct num_case *c,
                       const struct num_run *run, struct placed *p,
                       struct num_verdict *v)
@@ -316,37 +322,47 @@ static bool place_all(struct num_device *d, struct num_case *c,
     return true;
 }
 
-static bool launch(struct num_device *d, struct num_case *c,
-                   const struct num_run *run, const struct placed *p,
-                   struct num_verdict *v)
+/* From arguments to the end of the kernel. */
+bool num_launch(struct num_device *d, struct num_case *c,
+                const struct num_run *run, const uint64_t *address,
+                void *stream, struct num_verdict *v)
 {
-    uint64_t address[NUM_MAX_TENSORS];
     mla_args *args = NULL;
     const char *unknown = NULL;
-    mla_status status;
+    mla_status status = mla_args_create(c->subject->kernel, &args);
     int result = 0;
 
-    for (int i = 0; i < c->tensors; i++)
-        address[i] = p[i].address;
-    num_device_schedule(d, run->schedule);
-    status = mla_args_create(c->subject->kernel, &args);
     if (!status)
         unknown = num_bind(c, address, run->first, run->count, args);
     if (!status && !unknown)
-        status = mla_launch(args, NULL);
-    if (!status && !unknown)
+        status = mla_launch(args, stream);
+    if (!status && !unknown && !stream)
         result = num_device_synchronize(d);
     mla_args_free(args);
     v->launches++;
     if (unknown)
         num_fail(v, c, "no value for argument '%s'", unknown);
     else if (status == MLA_CUDA)
-        fail_on_device(d, v, c, mla_last_error(c->subject->ctx));
+        num_fail_on_device(d, v, c, mla_last_error(c->subject->ctx));
     else if (status)
         num_fail(v, c, "%s", mla_last_error(c->subject->ctx));
     else if (result)
-        fail_on_device(d, v, c, num_device_error(d, result));
+        num_fail_on_device(d, v, c, num_device_error(d, result));
     return !unknown && !status && !result;
+}
+
+static bool launch(struct num_device *d, struct num_case *c,
+                   const struct num_run *run, const struct placed *p,
+                   struct num_verdict *v)
+{
+    uint64_t address[NUM_MAX_TENSORS] = {0};
+
+    for (int i = 0; i < c->tensors; i++)
+        address[i] = p[i].address;
+    num_device_schedule(d, run->schedule);
+    if (c->family->launch)
+        return c->family->launch(d, c, run, address, v);
+    return num_launch(d, c, run, address, NULL, v);
 }
 
 bool num_run_once(struct num_device *d, struct num_case *c,
@@ -428,7 +444,7 @@ void num_check_case(struct num_device *d, struct num_case *c, int schedules,
         if (!num_run_once(d, c, &run, v))
             return;
         if (i == 0)
-            num_compare(c, v);
+            (c->family->judge ? c->family->judge : num_compare)(c, v);
     }
     if (num_is(c, NUM_WINDOWS))
         run_windows(d, c, v);

@@ -37,6 +37,12 @@ struct num_verdict {
 bool num_run_once(struct num_device *device, struct num_case *c,
                   const struct num_run *run, struct num_verdict *v);
 
+/* Binds the arguments of the case's kernel to the tensors of a run and
+ * launches it; waits for its end unless a stream is given.  False: as above. */
+bool num_launch(struct num_device *device, struct num_case *c,
+                const struct num_run *run, const uint64_t *address,
+                void *stream, struct num_verdict *v);
+
 /* All runs of a case: `schedules` seeds, the poisons and windows that its
  * flags ask for, and the comparison with the oracle. */
 void num_check_case(struct num_device *device, struct num_case *c,
@@ -62,6 +68,10 @@ void num_compare(struct num_case *c, struct num_verdict *v);
  * nothing about, or NULL. */
 const char *num_bind(struct num_case *c, const uint64_t *address,
                      int64_t first, int64_t count, mla_args *args);
+
+/* As num_fail, with what the virtual GPU has to say; the device is lost. */
+void num_fail_on_device(struct num_device *device, struct num_verdict *v,
+                        const struct num_case *c, const char *error);
 
 void num_fail(struct num_verdict *v, const struct num_case *c,
               const char *format, ...) __attribute__((format(printf, 3, 4)));

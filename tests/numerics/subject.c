@@ -50,6 +50,7 @@ static const double *factors(json *scaling, const char *key, double *out)
     return out;
 }
 
+/* The keys are those of the spec's schema, with its defaults. */
 static const char *read_rope(json *spec, struct num_model *m)
 {
     static const char *const styles[] = {"interleaved", "neox", "none", NULL};
@@ -85,6 +86,7 @@ static const char *read_rope(json *spec, struct num_model *m)
     return NULL;
 }
 
+/* Producer and merger have to mean the same by it, so nothing is assumed. */
 static const char *read_lse(json *spec, struct num_model *m)
 {
     json *lse = mla__json_get(spec, "lse");

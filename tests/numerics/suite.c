@@ -32,6 +32,7 @@ static const int full_sweep[] = {1,  2,  3,  4,   5,   7,   8,   9,   15,
                                  128, 129, 130, 255, 256, 257, 500, 1000,
                                  2049, 4097};
 
+/* Thread instructions of one launch, about. */
 static double work_of(const struct num_subject *s,
                       const struct num_family *f, int64_t tokens)
 {
@@ -143,6 +144,7 @@ static void run_special(struct num_device *d, struct num_subject *s,
                    passes(&v), o, totals);
 }
 
+/* All cases of one group, and its row. */
 static void run_group(struct num_device *d, struct num_subject *s,
                       const struct num_family *f,
                       const struct num_shape *shapes, int first, int end,

@@ -39,6 +39,7 @@ static int64_t far_step(int64_t n, int64_t block, int64_t unit)
     return round_up(((int64_t)1 << 32) / steps + block, unit) + unit;
 }
 
+/* Rows of one token each. */
 static void lay_out_one(struct num_tensor *t, enum num_layout layout,
                         int64_t row, int64_t unit, struct num_rng *rng)
 {
@@ -59,6 +60,7 @@ static void lay_out_one(struct num_tensor *t, enum num_layout layout,
     }
 }
 
+/* Rows of one token and head, or page and slot. */
 static void lay_out_two(struct num_tensor *t, enum num_layout layout,
                         int64_t row, int64_t unit, struct num_rng *rng)
 {
@@ -130,6 +132,7 @@ static int64_t row_bytes(const struct num_tensor *t)
     return t->width * (int64_t)num_elem_bytes(t->elem);
 }
 
+/* Bytes from the tensor's first element to that of a row. */
 static int64_t row_offset(const struct num_tensor *t, int64_t i0, int64_t i1)
 {
     return i0 * t->stride[0] + i1 * t->stride[1];

@@ -59,6 +59,7 @@ struct num_tensor {
     bool input, output; /* both: updated in place */
     bool sparse;
     bool foreign; /* not one row is the call's: none is claimed by default */
+    bool scratch; /* a workspace: what a run leaves there is not judged */
     int64_t span; /* bytes from the first to the last element */
     int64_t rows, row_room;
     struct num_row *row;

@@ -11,6 +11,7 @@
  */
 #include "ptx_front.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,60 +178,31 @@ void ptx__split(struct ptx_parser *p, struct ptx_name *name)
     }
 }
 
-/* Special registers, PTX ISA chapter 10. */
+/* Special registers, PTX ISA chapter 10; envreg and pm carry numbers. */
+static const char special_names[] =
+    " aggr_smem_size clock clock64 clock_hi cluster_ctaid cluster_ctarank"
+    " cluster_nctaid cluster_nctarank clusterid ctaid current_graph_exec"
+    " dynamic_smem_size envreg globaltimer globaltimer_hi globaltimer_lo"
+    " gridid is_explicit_cluster laneid lanemask_eq lanemask_ge lanemask_gt"
+    " lanemask_le lanemask_lt nclusterid nctaid nsmid ntid nwarpid pm"
+    " reserved_smem_offset_0 reserved_smem_offset_1"
+    " reserved_smem_offset_begin reserved_smem_offset_cap"
+    " reserved_smem_offset_end smid tid total_smem_size warpid ";
+
+/* %NAME or %NAME.x: is NAME one of them? */
 bool ptx__is_special(const struct ptx_name *name)
 {
-    static const char *const known[] = {"aggr_smem_size",
-                                        "clock",
-                                        "clock64",
-                                        "clock_hi",
-                                        "cluster_ctaid",
-                                        "cluster_ctarank",
-                                        "cluster_nctaid",
-                                        "cluster_nctarank",
-                                        "clusterid",
-                                        "ctaid",
-                                        "current_graph_exec",
-                                        "dynamic_smem_size",
-                                        "envreg",
-                                        "globaltimer",
-                                        "globaltimer_hi",
-                                        "globaltimer_lo",
-                                        "gridid",
-                                        "is_explicit_cluster",
-                                        "laneid",
-                                        "lanemask_eq",
-                                        "lanemask_ge",
-                                        "lanemask_gt",
-                                        "lanemask_le",
-                                        "lanemask_lt",
-                                        "nclusterid",
-                                        "nctaid",
-                                        "nsmid",
-                                        "ntid",
-                                        "nwarpid",
-                                        "pm",
-                                        "reserved_smem_offset_begin",
-                                        "reserved_smem_offset_cap",
-                                        "reserved_smem_offset_end",
-                                        "reserved_smem_offset_0",
-                                        "reserved_smem_offset_1",
-                                        "smid",
-                                        "tid",
-                                        "total_smem_size",
-                                        "warpid"};
-    if (name->s[0] != '%')
-        return false;
     const char *s = name->s + 1;
-    size_t n = strcspn(s, ".");
+    char word[40];
+    int n = (int)strcspn(s, ".");
     if (strncmp(s, "envreg", 6) == 0)
         n = 6;
     else if (strncmp(s, "pm", 2) == 0)
         n = 2;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strlen(known[i]) == n && memcmp(known[i], s, n) == 0)
-            return true;
-    return false;
+    if (name->s[0] != '%' || n == 0 || n > 37)
+        return false;
+    snprintf(word, sizeof word, " %.*s ", n, s);
+    return strstr(special_names, word) != NULL;
 }
 
 /* --- scopes -------------------------------------------------------------- */

@@ -150,13 +150,23 @@ REF(subnormal, is_subnormal(x->a))
 
 /* The twelve float and six integer relations of ISA 9.7.6; unordered ones
  * (..u, nan) hold when either side is NaN. */
+/* clang-format off */
 #define RELATIONS(X)                                                          \
     X(eq, a == b)                                                             \
-    X(ne, (a < b || a > b)) X(lt, a < b) X(le, a <= b) X(gt, a > b)           \
-        X(ge, a >= b) X(equ, !(a < b || a > b)) X(neu, !(a == b))             \
-            X(ltu, !(a >= b)) X(leu, !(a > b)) X(gtu, !(a <= b))              \
-                X(geu, !(a < b)) X(num, (a == a && b == b))                   \
-                    X(nan, (a != a || b != b))
+    X(ne, (a < b || a > b))                                                   \
+    X(lt, a < b)                                                              \
+    X(le, a <= b)                                                             \
+    X(gt, a > b)                                                              \
+    X(ge, a >= b)                                                             \
+    X(equ, !(a < b || a > b))                                                 \
+    X(neu, !(a == b))                                                         \
+    X(ltu, !(a >= b))                                                         \
+    X(leu, !(a > b))                                                          \
+    X(gtu, !(a <= b))                                                         \
+    X(geu, !(a < b))                                                          \
+    X(num, (a == a && b == b))                                                \
+    X(nan, (a != a || b != b))
+/* clang-format on */
 #define RELATION_REFS(name, expression)                                       \
     static void set_##name(struct isa_lane *x)                                \
     {                                                                         \

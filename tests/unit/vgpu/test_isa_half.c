@@ -113,13 +113,23 @@ HALF_REFS(min_ftz, MIN, .ftz = true)
 
 /* --- comparisons --------------------------------------------------------- */
 
+/* clang-format off */
 #define RELATIONS(X)                                                          \
     X(eq, a == b)                                                             \
-    X(ne, (a < b || a > b)) X(lt, a < b) X(le, a <= b) X(gt, a > b)           \
-        X(ge, a >= b) X(equ, !(a < b || a > b)) X(neu, !(a == b))             \
-            X(ltu, !(a >= b)) X(leu, !(a > b)) X(gtu, !(a <= b))              \
-                X(geu, !(a < b)) X(num, (a == a && b == b))                   \
-                    X(nan, (a != a || b != b))
+    X(ne, (a < b || a > b))                                                   \
+    X(lt, a < b)                                                              \
+    X(le, a <= b)                                                             \
+    X(gt, a > b)                                                              \
+    X(ge, a >= b)                                                             \
+    X(equ, !(a < b || a > b))                                                 \
+    X(neu, !(a == b))                                                         \
+    X(ltu, !(a >= b))                                                         \
+    X(leu, !(a > b))                                                          \
+    X(gtu, !(a <= b))                                                         \
+    X(geu, !(a < b))                                                          \
+    X(num, (a == a && b == b))                                                \
+    X(nan, (a != a || b != b))
+/* clang-format on */
 #define RELATION_REFS(name, expression)                                       \
     static void seth_##name(struct isa_lane *x)                               \
     {                                                                         \

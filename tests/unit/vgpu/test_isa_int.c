@@ -330,9 +330,20 @@ static uint64_t lop3(const struct isa_lane *x, unsigned lut)
         x->d = lop3(x, 0x##lut);                                              \
     }
 LOP3(00)
-LOP3(01) LOP3(1b) LOP3(3c) LOP3(6a) LOP3(80) LOP3(96) LOP3(c0) LOP3(ca)
-    LOP3(e8) LOP3(f8) LOP3(fe)
-        LOP3(ff) static void lop3bool(struct isa_lane *x)
+LOP3(01)
+LOP3(1b)
+LOP3(3c)
+LOP3(6a)
+LOP3(80)
+LOP3(96)
+LOP3(c0)
+LOP3(ca)
+LOP3(e8)
+LOP3(f8)
+LOP3(fe)
+LOP3(ff)
+
+static void lop3bool(struct isa_lane *x)
 {
     x->d = lop3(x, 0x96);
     x->e = x->d != 0;
