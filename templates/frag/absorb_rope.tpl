@@ -56,5 +56,5 @@ ${pad}store16(to, load16(from));
 }
 // The loop ends with token >= tokens, so late is 0; the compiler must not know, or it moves
 // the first use of W, and the wait for it, in front of the loop.
-asm volatile("" : "+r"(token));
+pin(token);
 const mla_u32 late = token < tokens ? 1u : 0u;

@@ -1,7 +1,10 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- P = exp(S - reference) against the reference as it stands; a vote decides whether the tile is
-@ -- redone with a new one.  Inputs: t, H, item_field (name to index).
+@ -- redone with a new one.  Inputs: t, H, half, item_field (name to index).
 @ local n_tiles = t.score_tiles
+@ -- A new reference lies this many powers of two above the row's maximum, so that a growing row
+@ -- needs the next one later.  bf16 keeps its precision down there; fp16 would lose it.
+@ local headroom = half == "bf16" and 8 or 0
 @ local first_column = t.wn > 1 and 8 * n_tiles .. " * (mla_i32)me.wn + " or ""
 @ -- Text of P = exp(S - reference) to registers, shared memory and the sums.
 @ local function weights()
@@ -71,7 +74,7 @@ if (barrier_any(outgrown)) {
     // Only rows that outgrew it get a new one: a row's bits do not depend on others.
     const float old = reference;
     if (again)
-        reference = -(top * scale);
+        reference = ${headroom == 0 and "-(top * scale)" or string.format("-(top * scale + %s)", f32(headroom))};
     const float shrink = exp_2(reference - old);
     row_sum *= shrink;
 @ if t.rounded then

@@ -28,6 +28,18 @@ static __device__ __forceinline__ void mma(float4 &c, mla_u32 a0, mla_u32 a1, ml
 }
 ]]
 
+local MMA_FIRST = [[
+// c = A * B, the first product of a sum.
+static __device__ __forceinline__ void mma_first(float4 &c, mla_u32 a0, mla_u32 a1, mla_u32 a2,
+                                                 mla_u32 a3, mla_u32 b0, mla_u32 b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.@T@.@T@.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+                 : "=f"(c.x), "=f"(c.y), "=f"(c.z), "=f"(c.w)
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "f"(0.0f));
+}
+]]
+
 local PAIR_ROWS = [[
 // An A fragment from four words, word k of which holds A[g][k] in its lower and A[g + 8][k]
 // in its upper half: neighbours in k come together.  low and high select those halves.
@@ -59,6 +71,12 @@ local function trimmed(text) return (text:gsub("\n$", "")) end
 function M.text(dtype)
     local type = PTX_TYPE[dtype] or fail("mma: no fragment type for dtype %s", dtype)
     return trimmed((MMA:gsub("@T@", type)))
+end
+
+-- Definition of mma_first.
+function M.first_text(dtype)
+    local type = PTX_TYPE[dtype] or fail("mma: no fragment type for dtype %s", dtype)
+    return trimmed((MMA_FIRST:gsub("@T@", type)))
 end
 
 -- Definition of pair_rows, for weights whose contiguous axis is not k.

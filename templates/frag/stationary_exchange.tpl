@@ -7,33 +7,35 @@
 @ local stationary = use("plan/stationary")
 @ local jobs = stationary.jobs(tile)
 @ local ex = tile.exchange
+@ local function plus(n, unit)
+@     return n > 0 and string.format(" + %d%s", n, unit) or ""
+@ end
 @ for j = 0, tile.token_tiles - 1 do
 @     for i = 0, tile.mtw - 1 do
-*(float4 *)(mine + slot + ${j * ex.slot + i * ex.tile_bytes}) = c${j}_${i};
+*(float4 *)(exchange + buffer + mine${plus(j * ex.slot + i * ex.tile_bytes, "")}) = c${j}_${i};
 @     end
 @ end
 __syncthreads();
 @ for round = 0, jobs.rounds - 1 do
-@     local job = round == 0 and "first_job" or string.format("first_job + %du", round * jobs.round)
+@     local skipped = round * jobs.round
 @     local guarded = (round + 1) * jobs.round > jobs.count
-${guarded and string.format("if (%s < %du) {", job, jobs.count) or "{"}
-    const mla_u32 job = ${job};
-@     if tile.token_tiles > 1 then
-    const char *part = theirs + slot + (job >> 2) * ${ex.slot}u + (job & 3u) * 16u;
-    const mla_u32 token = t + 8u * (job >> 2) + 2u * (job & 3u);
+@     local row = skipped == 0 and "y" or string.format("y + %d * %s", 2 * skipped, stride)
+@     local token = "t + pair" .. plus(2 * skipped, "u")
+${guarded and string.format("if (first_job%s < %du) {", plus(skipped, "u"), jobs.count) or "{"}
+@     if jobs.step_bytes then
+    const char *sums = exchange + buffer + theirs${plus(round * jobs.step_bytes, "")};
 @     else
-    const char *part = theirs + slot + job * 16u;
-    const mla_u32 token = t + 2u * job;
+    const mla_u32 job = first_job${plus(skipped, "u")};
+    const char *sums = exchange + buffer + theirs + 16u * (job & 3u) + ${ex.slot}u * (job >> 2);
 @     end
-    float4 sum = *(const float4 *)part;
+    float4 sum = *(const float4 *)sums;
 @     for k = 1, tile.warps_k - 1 do
-    add4(sum, *(const float4 *)(part + ${k * ex.part}));
+    add4(sum, *(const float4 *)(sums + ${k * ex.part}));
 @     end
-    char *y = y_lane + (mla_i64)token * ${stride};
-    if (token < tokens)
-        store4(y, pack2(sum.x, sum.z));
-    if (token + 1 < tokens)
-        store4(y + ${stride}, pack2(sum.y, sum.w));
+    if (${token} < tokens)
+        store4(${row}, pack2(sum.x, sum.z));
+    if (${token} + 1u < tokens)
+        store4(${row} + ${stride}, pack2(sum.y, sum.w));
 }
 @ end
-slot = ${ex.half}u - slot;
+buffer = ${ex.half}u - buffer;

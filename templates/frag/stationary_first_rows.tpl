@@ -4,7 +4,7 @@
 @ local stationary = use("plan/stationary")
 @ local ldg = use("frag/ldg")
 @ local from = tile.warps_k > 1 and "2u * first_k + " or ""
-const mla_u32 last = tokens - 1;
+mla_u32 last = tokens - 1;
 const char *x_lane = (const char *)a.${x} + head * a.${x}_head_stride
                      + (${from}${stationary.lane_bytes(tile)}u * q);
 const char *x;

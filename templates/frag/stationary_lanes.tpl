@@ -25,7 +25,7 @@ const mla_u32 first_k = ${16 * tile.units}u * warp_k + 16u * min(warp_k, ${tile.
 const mla_u32 first_k = ${16 * tile.units}u * warp_k;
 @ end
 const mla_u32 tokens = (mla_u32)a.tokens;
-const mla_u32 stride = ${tile.step}u * gridDim.z;
+mla_u32 stride = ${tile.step}u * gridDim.z;
 mla_u32 t = ${tile.step}u * blockIdx.z;
 if (t >= tokens)
     return;

@@ -20,7 +20,7 @@
 @         local x = string.format("x%d_%d", j, p.s)
 @         local b = ldg.word(x, p.width, 2 * p.half) .. ", " .. ldg.word(x, p.width, 2 * p.half + 1)
 @         for i = 0, tile.mtw - 1 do
-mma(c${j}_${i}, ${a_words(e - 1, p, i)}, ${b});
+${e == 1 and "mma_first" or "mma"}(c${j}_${i}, ${a_words(e - 1, p, i)}, ${b});
 @         end
 @     end
 @ end

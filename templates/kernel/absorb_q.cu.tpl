@@ -28,6 +28,10 @@ ${include("frag/convert.tpl", {dtype = plan.dtype, want = {pack = true, unpack =
 
 ${mma.text(plan.dtype)}
 
+${mma.first_text(plan.dtype)}
+
+${include("frag/pin.tpl", {want = {u32 = true, i64 = true, pointer = true}})}
+
 ${mma.pair_rows_text()}
 @ if tile.warps_k > 1 then
 

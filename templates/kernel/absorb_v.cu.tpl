@@ -24,6 +24,10 @@ ${ldg.text(stationary.accesses(tile))}
 ${include("frag/convert.tpl", {dtype = plan.dtype, want = {pack = true}})}
 
 ${mma.text(plan.dtype)}
+
+${mma.first_text(plan.dtype)}
+
+${include("frag/pin.tpl", {want = {u32 = true, i64 = true, pointer = true}})}
 @ if tile.layout == "kn" then
 
 ${mma.pair_rows_text()}

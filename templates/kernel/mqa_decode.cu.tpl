@@ -10,6 +10,7 @@
 @ for i, name in ipairs(work.ITEM) do
 @     fields[name] = i - 1
 @ end
+@ local half = plan.dtype == "bf16" and "bf16" or "f16"
 @ local single = t.score_tiles == 1
 @ local uses = {two_matrices = single and t.k_steps % 2 + t.k_tail > 0, pairs = single, quads = not single}
 @ local capacity = work.STATUS.item_capacity | work.STATUS.slot_capacity
@@ -20,9 +21,9 @@ ${emit.open(plan)}
 
 ${include("frag/types.tpl")}
 
-${include("frag/convert.tpl", {dtype = plan.dtype, want = {pack = true}})}
+${include("frag/convert.tpl", {dtype = plan.dtype, want = {pack = true, unpack = t.rounded}})}
 
-${include("frag/decode_shared.tpl", {half = plan.dtype == "bf16" and "bf16" or "f16", want = uses})}
+${include("frag/decode_shared.tpl", {half = half, want = uses})}
 
 ${include("frag/explog.tpl", {base = "2"})}
 
@@ -131,7 +132,7 @@ ${emit.signature(plan)}
 
             ${include("frag/decode_scores.tpl", {t = t})}
 
-            ${include("frag/decode_softmax.tpl", {t = t, H = H, item_field = fields})}
+            ${include("frag/decode_softmax.tpl", {t = t, H = H, half = half, item_field = fields})}
 
             ${include("frag/decode_values.tpl", {t = t})}
             stage = stage == ${(t.stages - 1) * t.stage_bytes}u ? 0u : stage + STAGE;

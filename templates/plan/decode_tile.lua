@@ -88,6 +88,7 @@ local function shape(spec, class, wn, n, stages)
         column_tail = columns % warps,          -- warps that have the last one; 0: all
         row_stride = 2 * dims + 16,
         p_stride = 2 * n + 16,
+        rounded = spec.decode.row_sum == "rounded",
     }
     t.stage_bytes = n * t.row_stride
     t.registers = registers(t)

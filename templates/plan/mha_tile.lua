@@ -123,7 +123,7 @@ local function memory_map(t)
 end
 
 local function shape(spec, choice, n)
-    local dims = spec.derived.qk_head_dim or spec.qk_nope_head_dim + spec.qk_rope_head_dim
+    local dims = spec.qk_nope_head_dim + spec.qk_rope_head_dim
     local steps = spec.v_head_dim // 16
     local chunks = plan.ceil_div(spec.v_head_dim, MAX_COLUMNS)
     local columns = 16 * plan.ceil_div(steps, chunks)

@@ -234,16 +234,22 @@ function M.launch(tile, heads, arch)
     }
 end
 
--- Jobs of the exchange: (token tile, pair of tokens), handed out to the warps of
--- one column block, 4 / mtw of them per warp and round.
+-- Jobs of the exchange: job i is the pair of tokens 2 i, 2 i + 1 of a step.  The warps
+-- of one column block take 4 / mtw each per round.  Where `step_bytes` is not nil, a
+-- round's fragments lie that far behind those of the round before.
 function M.jobs(tile)
     local per_warp = 4 // tile.mtw
-    local count = 4 * tile.token_tiles
     local round = per_warp * tile.warps_k
+    local step_bytes
+    if tile.token_tiles == 1 then
+        step_bytes = 16 * round
+    elseif round % 4 == 0 then
+        step_bytes = round // 4 * tile.exchange.slot
+    end
+    local count = 4 * tile.token_tiles
     return {
-        per_warp = per_warp, count = count, round = round,
+        per_warp = per_warp, count = count, round = round, step_bytes = step_bytes,
         rounds = base.ceil_div(count, round),
-        guarded = count % round ~= 0,
     }
 end
 
@@ -255,7 +261,7 @@ function M.vectors(tile, rope_style)
     return { load = tile.k32 > 0 or rope, store = direct or rope and rope_style ~= "neox" }
 end
 
--- The helpers of frag/ldg that the text of a tile calls,.
+-- The helpers of frag/ldg that the text of a tile calls.
 function M.accesses(tile)
     local names = {}
     for _, step in ipairs(M.steps(tile)) do

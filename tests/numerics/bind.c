@@ -46,6 +46,8 @@ static bool set_pointer(struct num_case *c, const char *field,
         return false;
     if (value)
         value += (uint64_t)token_offset(t, first);
+    if (value && strcmp(t->alias, field) == 0)
+        value += (uint64_t)t->alias_offset;
     return mla_args_set_ptr(args, field, value) == MLA_OK;
 }
 

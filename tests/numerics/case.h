@@ -39,7 +39,8 @@ enum num_flag {
     NUM_NO_VC = 1 << 16,
     NUM_ALL_POISONS = 1 << 17, /* one run per poison */
     NUM_WINDOWS = 1 << 18,     /* parts of the batch, on their own */
-    NUM_CLAMPED = 1 << 19      /* a grid at its limit: kernels must loop */
+    NUM_CLAMPED = 1 << 19,     /* a grid at its limit: kernels must loop */
+    NUM_ONE_BUFFER = 1 << 24   /* two outputs are views of one buffer */
 };
 
 struct num_shape {

@@ -11,15 +11,18 @@
 
 #include "family.h"
 
-/* One output: which rows of a head make it. */
+/* The rows of a head that make one of the outputs. */
 struct part {
-    int first_row, rows;
+    int first, rows;
 };
 
-static struct part part_of(const struct num_case *c, bool is_v)
+enum { NOPE, VALUE, PARTS };
+
+static struct part part_of(const struct num_case *c, int which)
 {
     const mla_kernel_info *k = &c->subject->info;
-    return is_v ? (struct part){k->nope, k->v} : (struct part){0, k->nope};
+    return which == NOPE ? (struct part){0, k->nope}
+                         : (struct part){k->nope, k->v};
 }
 
 static int head_rows(const struct num_case *c)
@@ -44,23 +47,31 @@ static void add_outputs(struct num_case *c)
     t->alias_offset = k->nope * (int64_t)num_elem_bytes(t->elem);
 }
 
-/* kv_b as singles, [heads][latent][nope + v]: exact, and quick to use. */
+/* Where the matrix of one part of a head begins: [latent][rows of it]. */
+static float *matrix_of(const struct num_case *c, int64_t head, int which)
+{
+    int64_t row = head * head_rows(c) + part_of(c, which).first;
+    return c->weights + row * c->subject->info.latent;
+}
+
+/* kv_b as singles: exact, and quick to use. */
 static void decode_weights(struct num_case *c)
 {
     const mla_kernel_info *k = &c->subject->info;
     const struct num_tensor *t = num_tensor_of(c, "kv_b");
-    int64_t rows = head_rows(c);
     double row[NUM_MAX_WIDTH];
 
-    c->weights = num_alloc((size_t)(k->heads * rows * k->latent) *
+    c->weights = num_alloc((size_t)(k->heads * head_rows(c) * k->latent) *
                            sizeof(*c->weights));
-    for (int64_t h = 0; h < k->heads; h++)
-        for (int64_t i = 0; i < rows; i++) {
-            float *column = c->weights + h * rows * k->latent + i;
-            num_get_row(t, h, i, row);
-            for (int64_t r = 0; r < k->latent; r++)
-                column[r * rows] = (float)row[r];
-        }
+    for (int64_t r = 0; r < t->rows; r++) {
+        const int64_t *at = t->row[r].index;
+        int which = at[1] < k->nope ? NOPE : VALUE;
+        struct part p = part_of(c, which);
+        float *to = matrix_of(c, at[0], which) + (at[1] - p.first);
+        num_get_row(t, at[0], at[1], row);
+        for (int64_t i = 0; i < k->latent; i++)
+            to[i * p.rows] = (float)row[i];
+    }
 }
 
 /* A NaN in one token's latent must stay in that token's rows. */
@@ -92,20 +103,67 @@ static void build_kv_b(struct num_case *c)
 
 /* Products are summed in single precision in an order of the kernel's own;
  * tensor cores may truncate: 2^-23 per term of the sum of magnitudes. */
-static void kv_b_row(const struct num_case *c, const struct num_tensor *t,
-                     const int64_t *index, struct num_expect *e)
+static void expect_part(const struct num_case *c, int which,
+                        const int64_t *index, enum num_elem elem,
+                        int64_t column, struct num_expect *e)
 {
-    const mla_kernel_info *k = &c->subject->info;
-    const float *w = c->weights + index[1] * head_rows(c) * k->latent;
-    bool is_v = t == num_tensor_of(c, "v") && !t->alias[0];
-    int first = is_v ? part_of(c, true).first_row : 0;
+    int depth = c->subject->info.latent, width = part_of(c, which).rows;
     double x[NUM_MAX_WIDTH], y[NUM_MAX_WIDTH], size[NUM_MAX_WIDTH];
 
     num_get_row(num_tensor_of(c, "latent"), index[0], 0, x);
-    oracle_product(x, w, k->latent, head_rows(c), y, size);
-    for (int64_t i = 0; i < t->width; i++)
-        num_expect_value(e, i, t->elem, y[first + i],
-                         isfinite(size[first + i])
-                             ? k->latent * 0x1p-23 * size[first + i]
-                             : 0);
+    oracle_product(x, matrix_of(c, index[1], which), depth, width, y, size);
+    for (int i = 0; i < width; i++)
+        num_expect_value(e, column + i, elem, y[i],
+                         isfinite(size[i]) ? depth * 0x1p-23 * size[i] : 0);
 }
+
+static void kv_b_row(const struct num_case *c, const struct num_tensor *t,
+                     const int64_t *index, struct num_expect *e)
+{
+    if (t == num_tensor_of(c, "k_nope"))
+        expect_part(c, NOPE, index, t->elem, 0, e);
+    if (t == num_tensor_of(c, "v"))
+        expect_part(c, VALUE, index, t->elem,
+                    t->alias[0] ? part_of(c, VALUE).first : 0, e);
+}
+
+static double kv_b_weights(const struct num_subject *s)
+{
+    return (double)s->info.heads * (s->info.nope + s->info.v) *
+           s->info.latent;
+}
+
+/* A tile of tokens costs its MMAs however few of them there are. */
+static double kv_b_call_work(const struct num_subject *s)
+{
+    return 2 * kv_b_weights(s);
+}
+
+static double kv_b_token_work(const struct num_subject *s)
+{
+    return kv_b_weights(s) / 32;
+}
+
+static const struct num_shape kv_b_shapes[] = {
+    {"strides", 2, NUM_PADDED, NUM_SWAPPED, 0, false},
+    {"strides", 3, NUM_SWAPPED, NUM_PADDED, 0, false},
+    {"strides", 5, NUM_INTERLEAVED, NUM_INTERLEAVED, 0, true},
+    {"one buffer", 9, NUM_TIGHT, NUM_TIGHT, NUM_ONE_BUFFER, false},
+    {"one buffer", 3, NUM_PADDED, NUM_SWAPPED, NUM_ONE_BUFFER, false},
+    {"special values", 9, NUM_TIGHT, NUM_TIGHT, NUM_SPECIAL, false},
+    {"poison", 3, NUM_PADDED, NUM_PADDED, NUM_ALL_POISONS, false},
+    {"far", 3, NUM_FAR_OUTER, NUM_FAR_OUTER, 0, false},
+    {"far", 2, NUM_FAR_INNER, NUM_FAR_INNER, 0, false},
+    {"alone", 11, NUM_PADDED, NUM_TIGHT, NUM_WINDOWS, false},
+    {"alone", 131, NUM_TIGHT, NUM_PADDED, NUM_WINDOWS, true},
+};
+
+const struct num_family num_kv_b = {
+    .name = "kv_b",
+    .bar = "2^-p|y| + K 2^-23 sum|xw|",
+    .build = build_kv_b,
+    .row = kv_b_row,
+    .token_work = kv_b_token_work,
+    .call_work = kv_b_call_work,
+    NUM_SHAPES(kv_b_shapes),
+};

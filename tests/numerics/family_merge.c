@@ -224,7 +224,8 @@ const struct num_family *num_family_find(const char *name)
 {
     static const struct num_family *const all[] = {
         &num_kv_append, &num_kv_gather, &num_concat_mla_k,
-        &num_derive_weights, &num_absorb_q, &num_absorb_v, &num_merge_state};
+        &num_derive_weights, &num_absorb_q, &num_absorb_v, &num_merge_state,
+        &num_kv_b};
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (strcmp(all[i]->name, name) == 0)

@@ -33,7 +33,7 @@ void num_pick_pages(struct num_case *c, int64_t count, int64_t *pages,
                     (int64_t)num_elem_bytes(c->subject->dtype);
     int64_t edge = ((int64_t)1 << 31) / bytes;
 
-    *pages = count + 3;
+    *pages = count + 2;
     if (num_is(c, NUM_FAR_IDS))
         *pages = 2 * edge + count + 2;
     num_permutation(&c->rng, count, out);
@@ -58,7 +58,27 @@ static double row_elements(const struct num_subject *s)
 
 /* kv_append -------------------------------------------------------------- */
 
-/* Every token gets a slot of its own, on scattered pages. */
+static int64_t last_page(const int64_t *page, int64_t count)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        best = page[i] > page[best] ? i : best;
+    return best;
+}
+
+/* Moves the value to place `at` of a permutation of n numbers. */
+static void bring(int64_t *order, int64_t n, int64_t value, int64_t at)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (order[i] == value) {
+            order[i] = order[at];
+            order[at] = value;
+            return;
+        }
+}
+
+/* Every token gets a slot of its own, on scattered pages; token 0 the last
+ * slot there is, so that a row too long leaves the pool. */
 static int64_t *make_slots(struct num_case *c, int64_t *pages)
 {
     int64_t p = c->subject->info.page_size, n = c->tokens;
@@ -68,6 +88,7 @@ static int64_t *make_slots(struct num_case *c, int64_t *pages)
 
     num_pick_pages(c, count, pages, page);
     num_permutation(&c->rng, count * p, order);
+    bring(order, count * p, last_page(page, count) * p + p - 1, 0);
     for (int64_t i = 0; i < n; i++)
         order[i] = page[order[i] / p] * p + order[i] % p;
     for (int64_t i = 1; i < n && num_is(c, NUM_HOLES); i += 3)
@@ -241,7 +262,7 @@ static void claim_sources(struct num_tensor *pool, const struct source *from,
     pool->foreign = pool->rows == 0;
 }
 
-/* Slots may repeat: two output rows from one. */
+/* Slots may repeat: two output rows from one.  Row 0 is the pool's last. */
 static void gather_by_slot(struct num_case *c, struct source *from)
 {
     int64_t p = c->subject->info.page_size, n = c->tokens, pages;
@@ -250,8 +271,9 @@ static void gather_by_slot(struct num_case *c, struct source *from)
 
     num_pick_pages(c, count, &pages, page);
     for (int64_t i = 0; i < n; i++) {
-        from[i].page = page[num_below(&c->rng, count)];
-        from[i].row = num_below(&c->rng, p);
+        from[i].page = page[i ? num_below(&c->rng, count)
+                              : last_page(page, count)];
+        from[i].row = i ? num_below(&c->rng, p) : p - 1;
         if (num_is(c, NUM_HOLES) && i % 3 == 1)
             from[i].page = -1;
     }

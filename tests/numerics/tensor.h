@@ -49,6 +49,7 @@ struct num_row {
 struct num_tensor {
     char field[NUM_NAME];  /* the argument that points to it */
     char alias[NUM_NAME];  /* a second argument that does, or "" */
+    int64_t alias_offset;  /* bytes from the first's rows to the second's */
     enum num_elem elem;
     int axes;
     int64_t n[NUM_AXES], stride[NUM_AXES]; /* bytes */

@@ -1,0 +1,94 @@
+@ -- SPDX-License-Identifier: Apache-2.0
+@ -- What mha does with shared memory: asynchronous copies, fragments, the way out of O.
+@ -- Input: half, the PTX name of the working dtype.  Offsets are template parameters so that they
+@ -- become immediates of the address.
+@ assert(half == "bf16" or half == "f16", "mha_shared.tpl: type")
+// Keeps a lane's address in one register instead of being derived anew in every loop.
+static __device__ __forceinline__ mla_u32 pinned(mla_u32 x)
+{
+    mla_u32 y;
+    asm volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+}
+
+// Copies 16 bytes to shared memory without waiting.
+template <int TO, int FROM>
+static __device__ __forceinline__ void copy16(mla_u32 to, const char *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0+%2], [%1+%3], 16;"
+                 :
+                 : "r"(to), "l"(from), "n"(TO), "n"(FROM)
+                 : "memory");
+}
+
+// The same; bytes 0 writes zeros and reads nothing.
+template <int TO, int FROM>
+static __device__ __forceinline__ void copy16(mla_u32 to, const char *from, mla_u32 bytes)
+{
+    asm volatile("cp.async.cg.shared.global [%0+%2], [%1+%3], 16, %4;"
+                 :
+                 : "r"(to), "l"(from), "n"(TO), "n"(FROM), "r"(bytes)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void copies_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Waits until at most PENDING of this thread's youngest groups are in flight.
+template <int PENDING>
+static __device__ __forceinline__ void copies_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+// Four 8x8 matrices; lane 8j + r names row r of matrix j.
+template <int OFFSET>
+static __device__ __forceinline__ mla_v4 matrices(mla_u32 row)
+{
+    mla_v4 v;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4+%5];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(row), "n"(OFFSET)
+                 : "memory");
+    return v;
+}
+
+// The same, each matrix transposed.
+template <int OFFSET>
+static __device__ __forceinline__ mla_v4 matrices_transposed(mla_u32 row)
+{
+    mla_v4 v;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4+%5];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(row), "n"(OFFSET)
+                 : "memory");
+    return v;
+}
+
+template <int OFFSET>
+static __device__ __forceinline__ void put_word(mla_u32 to, mla_u32 x)
+{
+    asm volatile("st.shared.b32 [%0+%1], %2;" : : "r"(to), "n"(OFFSET), "r"(x) : "memory");
+}
+
+template <int OFFSET>
+static __device__ __forceinline__ mla_v4 get_words(mla_u32 from)
+{
+    mla_v4 v;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4+%5];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from), "n"(OFFSET)
+                 : "memory");
+    return v;
+}
+
+// c = A * B, 16 x 8 x 16, one warp.
+static __device__ __forceinline__ void mma_new(float4 &c, mla_v4 a, mla_u32 b0, mla_u32 b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.${half}.${half}.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+                 : "=f"(c.x), "=f"(c.y), "=f"(c.z), "=f"(c.w)
+                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(0.0f));
+}

@@ -1,0 +1,92 @@
+@ -- SPDX-License-Identifier: Apache-2.0
+@ -- P = exp(S - reference) against the references as they stand; the warp votes whether the tile is
+@ -- redone with new ones.  Input: t.  Row r of a lane is row 16 (r / 2) + 8 (r % 2) + g of its warp's.
+@ local rows, tiles = 2 * t.mt, t.n // 8
+@ -- The two columns of row r in tile n of S.
+@ local function pair(r, n)
+@     local s = string.format("s%d_%d", r // 2, n)
+@     if r % 2 == 0 then
+@         return s .. ".x", s .. ".y"
+@     end
+@     return s .. ".z", s .. ".w"
+@ end
+@ -- Text of P = exp(S - reference), packed as the A operand, and of its sums.
+@ local function weights(indent)
+@     local out = {}
+@     local word = { [0] = "x", "y", "z", "w" }
+@     for i = 0, t.mt - 1 do
+@         for n = 0, tiles - 1 do
+@             for half = 0, 1 do
+@                 local r = 2 * i + half
+@                 local x, y = pair(r, n)
+@                 out[#out + 1] = string.format(
+@                     "%sp%d_%d.%s = weights(%s, %s, scale, reference%d, tile_sum%d);",
+@                     indent, i, n // 2, word[2 * (n % 2) + half], x, y, r, r)
+@             end
+@         end
+@     end
+@     return table.concat(out, "\n")
+@ end
+// Keys that a row does not see, in tiles that some row of the warp does not wholly see.
+if (left < masked_below) {
+@ for r = 0, rows - 1 do
+    {
+        const mla_i32 row = warp_row + ${16 * (r // 2) + 8 * (r % 2)} + (mla_i32)g;
+        const mla_i32 sees = (a.causal ? seen + row : k_len) - end_key + left - 2 * (mla_i32)quad;
+@     for n = 0, tiles - 1 do
+@         local x, y = pair(r, n)
+        if (sees <= ${8 * n})
+            ${x} = __uint_as_float(0xff800000u);
+        if (sees <= ${8 * n + 1})
+            ${y} = __uint_as_float(0xff800000u);
+@     end
+    }
+@ end
+}
+
+// P against the references as they stand.  A sum above 256 says that a row's maximum has
+// outgrown its reference (always so in its first tile): then the tile is done again.
+@ for i = 0, t.mt - 1 do
+@     for k = 0, tiles // 2 - 1 do
+mla_v4 p${i}_${k};
+@     end
+@ end
+@ for r = 0, rows - 1 do
+float tile_sum${r} = 0.0f;
+@ end
+${weights("")}
+@ local most = "tile_sum0"
+@ for r = 1, rows - 1 do
+@     most = string.format("fmaxf(%s, tile_sum%d)", most, r)
+@ end
+if (__any_sync(0xffffffffu, ${most} > 256.0f)) {
+@ for r = 0, rows - 1 do
+    {
+@     local x0, y0 = pair(r, 0)
+        float top = fmaxf(${x0}, ${y0});
+@     for n = 1, tiles - 1 do
+@         local x, y = pair(r, n)
+        top = fmaxf(top, fmaxf(${x}, ${y}));
+@     end
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+        // Only rows that outgrew it get a new reference: a row's bits do not depend on others.
+        const mla_u32 outgrown = __ballot_sync(0xffffffffu, tile_sum${r} > 256.0f);
+        const float old = reference${r};
+        if (outgrown >> (4u * g) & 15u)
+            reference${r} = -(top * scale);
+        const float shrink = exp_2(reference${r} - old);
+        row_sum${r} *= shrink;
+        tile_sum${r} = 0.0f;
+@     local lo, hi = r % 2 == 0 and "x" or "z", r % 2 == 0 and "y" or "w"
+@     for c = 0, t.columns // 8 - 1 do
+        o${r // 2}_${c}.${lo} *= shrink;
+        o${r // 2}_${c}.${hi} *= shrink;
+@     end
+    }
+@ end
+${weights("    ")}
+}
+@ for r = 0, rows - 1 do
+row_sum${r} += tile_sum${r};
+@ end

@@ -1,0 +1,239 @@
+@ -- SPDX-License-Identifier: Apache-2.0
+@ -- mha: varlen multi-head attention.  Inputs: plan (plan/mha), spec, meta.
+@ local args, emit = use("lib/args"), use("lib/emit")
+@ local mma = use("frag/mma")
+@ local t, d, H = plan.tile, plan.dims, plan.heads
+@ assert(t.m == 16 * t.mt * t.warps and t.threads == 32 * t.warps, "mha: rows")
+@ assert(t.n % 16 == 0 and t.columns % 16 == 0, "mha: fragments")
+@ assert(t.k_stride % 32 == 16 and t.v_stride % 32 == 16, "mha: odd rows of 16 bytes")
+@ local double, held = t.stages == 2, t.queries == "registers"
+@ local purpose = "mha: softmax(scale * Q K^T) V of every request and head, K as "
+@     .. (plan.variant == "concat" and "one tensor" or d.rope > 0 and "k_nope and the heads' common k_rope" or "k_nope")
+@     .. ", O in " .. plan.dtype .. ", LSE in fp32."
+@ -- The copies of a tile of K (and with both, of V), of which `left` rows exist, to byte `to`.
+@ local function copy_keys(left, to)
+@     local out = {}
+@     for _, l in ipairs(t.load.keys) do
+@         out[#out + 1] = string.format("copy_%s(to_%s%s, from_%s, a.%s_token_stride, %s);", l.name, l.name,
+@             to, l.name, l.name, left)
+@     end
+@     return table.concat(out, "\n")
+@ end
+@ local function copy_values(left, to)
+@     return string.format("copy_v(to_v%s, from_v, a.v_token_stride, %s);", to, left)
+@ end
+@ local function copy_tile(left, to)
+@     return double and copy_keys(left, to) .. "\n" .. copy_values(left, to) or copy_keys(left, to)
+@ end
+@ local loaders = {}
+@ for _, l in ipairs(t.load.keys) do
+@     loaders[#loaders + 1] = l
+@ end
+@ loaders[#loaders + 1] = t.load.v
+${emit.head(plan, meta, purpose)}
+${emit.open(plan)}
+
+${include("frag/types.tpl")}
+
+${include("frag/memory.tpl", {want = {store = true}})}
+
+${include("frag/convert.tpl", {dtype = plan.dtype, want = {pack = true}})}
+
+${include("frag/mha_shared.tpl", {half = plan.dtype == "bf16" and "bf16" or "f16"})}
+
+${include("frag/explog.tpl", {base = "2"})}
+
+${mma.text(plan.dtype)}
+
+${include("frag/mha_load.tpl", {load = t.load})}
+
+// exp of two neighbouring scores, added to `sum` and rounded to a pair.
+static __device__ __forceinline__ mla_u32 weights(float s0, float s1, float scale, float reference,
+                                                  float &sum)
+{
+    const float p0 = exp_2(fmaf(s0, scale, reference));
+    const float p1 = exp_2(fmaf(s1, scale, reference));
+    sum += p0;
+    sum += p1;
+    return pack2(p0, p1);
+}
+
+${args.kernel_struct(plan.args)}
+
+// Where things are in shared memory, in bytes.
+enum {
+@ if double then
+    STAGE = ${t.smem.stage}, // two of them: ${t.n} rows of K, ${t.k_stride} each, and of V, ${t.v_stride} each
+@ end
+    VALUES = ${t.smem.v},
+    QUERIES = ${t.smem.q}, // ${t.m} rows of ${t.k_stride}${held and ", passing through" or ""}
+};
+
+${emit.signature(plan)}
+{
+    extern __shared__ __align__(1024) char shared[];
+    const mla_u32 base = (mla_u32)__cvta_generic_to_shared(shared);
+    const mla_u32 warp = threadIdx.x >> 5;
+    const mla_u32 lane = threadIdx.x & 31u;
+    const mla_u32 g = lane >> 2; // lane = 4 g + quad
+    const mla_u32 quad = lane & 3u;
+
+    // Addresses that stay: where the loaders write, and the lane's rows of K, V and Q fragments.
+@ for _, l in ipairs(loaders) do
+    const mla_u32 to_${l.name} =
+        pinned(base + ${l.name == "v" and "VALUES" or l.to .. "u"} + threadIdx.x / ${l.lanes}u * ${l.row_stride}u + threadIdx.x % ${l.lanes}u * 16u);
+@ end
+    const mla_u32 k_from =
+        pinned(base + (8u * (lane >> 4) + (lane & 7u)) * ${t.k_stride}u + 16u * ((lane >> 3) & 1u));
+    const mla_u32 v_from =
+        pinned(base + VALUES + (lane & 15u) * ${t.v_stride}u + 16u * (lane >> 4));
+    const mla_u32 q_from = pinned(base + QUERIES + (${16 * t.mt}u * warp + (lane & 15u)) * ${t.k_stride}u
+                                  + 16u * (lane >> 4));
+    const float scale = a.softmax_scale * ${f32(1.4426950408889634)}; // exp(x) = 2^(x log2 e)
+@ if t.column_chunks > 1 then
+    const mla_i64 head = blockIdx.y / ${t.column_chunks}u;
+    const mla_i32 first_column = (mla_i32)(blockIdx.y % ${t.column_chunks}u) * ${t.columns}; // of V
+@     if t.column_chunks * t.columns > d.v then
+    const mla_i32 column = first_column < ${d.v - t.columns} ? first_column : ${d.v - t.columns};
+@     else
+    const mla_i32 column = first_column;
+@     end
+@ else
+    const mla_i64 head = blockIdx.y;
+@ end
+    // In a causal request the last rows see most: they start first.
+    const mla_i32 first_row = (mla_i32)(gridDim.x - 1u - blockIdx.x) * ${t.m};
+    const mla_i32 warp_row = first_row + (mla_i32)warp * ${16 * t.mt};
+    ${include("frag/pdl.tpl", {pdl = plan.launch.pdl})}
+
+#pragma unroll 1
+    for (mla_u32 request = blockIdx.z; request < (mla_u32)a.batch; request += gridDim.z) {
+        const mla_i64 q_begin = a.cu_q[request];
+        const mla_i32 q_len = a.cu_q[request + 1u] - (mla_i32)q_begin;
+        if (first_row >= q_len)
+            continue;
+        const mla_i64 k_begin = a.cu_k[request];
+        const mla_i32 k_len = a.cu_k[request + 1u] - (mla_i32)k_begin;
+
+        // Row i sees the keys below seen + i, or all; end_key: keys that some row here sees,
+        // warp_end: some row of this warp, and from left < masked_below on not every row.
+        const mla_i32 seen = k_len - q_len + 1;
+        const mla_i32 block_rows = q_len - first_row < ${t.m} ? q_len - first_row : ${t.m};
+        const mla_i32 warp_rows = q_len - warp_row < ${16 * t.mt} ? q_len - warp_row : ${16 * t.mt};
+        const mla_i32 end_key = a.causal ? seen + first_row + block_rows - 1 : k_len;
+        const mla_i32 warp_end = warp_rows <= 0 ? 0 : a.causal ? seen + warp_row + warp_rows - 1 : k_len;
+        const mla_i32 beyond = end_key - warp_end; // keys at the end that no row of the warp sees
+        const mla_i32 masked_below = end_key - (a.causal ? seen + warp_row : k_len) + ${t.n};
+
+        // Rows of this thread.
+@ for _, l in ipairs(loaders) do
+        const char *from_${l.name} =
+            (const char *)a.${l.name} + (k_begin + threadIdx.x / ${l.lanes}u) * a.${l.name}_token_stride${l.name == "k_rope" and "" or " + head * a." .. l.name .. "_head_stride"}
+            + threadIdx.x % ${l.lanes}u * 16u${l.name == "v" and t.column_chunks > 1 and " + 2 * column" or ""};
+@ end
+        copy_q(base + QUERIES, (const char *)a.q + (q_begin + first_row) * a.q_token_stride + head * a.q_head_stride,
+               a.q_token_stride, block_rows);
+@ if held then
+        copies_commit();
+@ end
+@ if t.smem.early then
+        if (end_key > 0) {
+            ${copy_tile("end_key", "")}
+        }
+        copies_commit();
+@ end
+@ if held then
+        copies_wait<${t.smem.early and 1 or 0}>();
+        __syncthreads();
+@     for j = 0, t.steps - 1 do
+@         for i = 0, t.mt - 1 do
+        const mla_v4 q${i}_${j} = matrices<${i * 16 * t.k_stride + 32 * j}>(q_from);
+@         end
+@     end
+@     if not t.smem.early then
+        __syncthreads();
+        if (end_key > 0) {
+            ${copy_tile("end_key", "")}
+        }
+        copies_commit();
+@     end
+@ end
+
+        // O, and per row the reference of its exponents (negated) and the sum of P.
+@ for i = 0, t.mt - 1 do
+@     for c = 0, t.columns // 8 - 1 do
+        float4 o${i}_${c} = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+@     end
+@ end
+@ for r = 0, 2 * t.mt - 1 do
+        float reference${r} = 1e30f;
+        float row_sum${r} = 0.0f;
+@ end
+@ if double then
+        mla_u32 stage = 0;
+@ end
+
+        // `left` keys are left, this tile's included.
+#pragma unroll 1
+        for (mla_i32 left = end_key; left > 0; left -= ${t.n}) {
+@ local function scores_declared()
+@     local out = {}
+@     for i = 0, t.mt - 1 do
+@         for n = 0, t.n // 8 - 1 do
+@             out[#out + 1] = string.format("float4 s%d_%d;", i, n)
+@         end
+@     end
+@     return table.concat(out, "\n")
+@ end
+@ if double then
+            // This tile is there, and the one before it done with: its stage takes the next one.
+            copies_wait<0>();
+            __syncthreads();
+            if (left > ${t.n}) {
+                const mla_u32 other = STAGE - stage;
+                ${copy_tile("left - " .. t.n, " + other")}
+            }
+            copies_commit();
+            if (left > beyond) {
+                ${scores_declared()}
+                ${include("frag/mha_scores.tpl", {t = t})}
+
+                ${include("frag/mha_softmax.tpl", {t = t})}
+
+                ${include("frag/mha_values.tpl", {t = t})}
+            }
+            stage = STAGE - stage;
+@ else
+            // K is there, and V of the tile before is done with.
+            copies_wait<0>();
+            __syncthreads();
+            ${copy_values("left", "")}
+            copies_commit();
+            ${scores_declared()}
+            if (left > beyond) {
+                ${include("frag/mha_scores.tpl", {t = t})}
+            }
+
+            // V is there, and K done with.
+            copies_wait<0>();
+            __syncthreads();
+            if (left > ${t.n}) {
+                ${copy_keys("left - " .. t.n, "")}
+            }
+            copies_commit();
+            if (left > beyond) {
+                ${include("frag/mha_softmax.tpl", {t = t})}
+
+                ${include("frag/mha_values.tpl", {t = t})}
+            }
+@ end
+        }
+
+        ${include("frag/mha_output.tpl", {t = t, lse = spec.lse, width = d.v})}
+        __syncthreads(); // before the next request's copies
+    }
+}
+
+${include("host/launcher.tpl", {plan = plan})}
+
+${emit.close(plan)}
