@@ -77,7 +77,19 @@ extern "C" {
     X(UNSET, 17, "an argument has not been set")                             \
     X(NULL_POINTER, 18, "an argument must not be NULL")                      \
     X(MISALIGNED, 19, "a pointer or stride is not aligned as required")      \
-    X(VERSION, 20, "header and library versions differ")
+    X(VERSION, 20, "header and library versions differ")                     \
+    X(OUT_OF_PAGES, 21, "the pool has too few free pages")                   \
+    X(OUT_OF_SEQUENCES, 22, "the pool has no room for another sequence")     \
+    X(TOO_LONG, 23, "the sequence would outgrow its block table")            \
+    X(NO_SEQUENCE, 24, "no sequence of this pool")                           \
+    X(DROPPED, 25, "the sequence has been dropped")                          \
+    X(BAD_PAGE, 26, "no page in use of this pool")                           \
+    X(DOUBLE_FREE, 27, "the page is not retained")                           \
+    X(STREAMS, 28, "the pool has been given too many streams")               \
+    X(CAPTURING, 29, "not while the stream is being captured")               \
+    X(BROKEN, 30, "the pool's books do not balance")                         \
+    X(NO_POLICY, 31, "no dispatch policy of that name")                      \
+    X(NO_METHOD, 32, "the policy has no method for the batch")
 
 typedef enum mla_status {
 #define MLA_STATUS_ENUM(name, number, text) MLA_##name = number,
@@ -266,6 +278,247 @@ MLA_API mla_status mla_prepare(mla_kernel *kernel);
  * bytes must be its size. */
 MLA_API mla_status mla_launch_struct(mla_kernel *kernel, const void *args,
                                      size_t bytes, void *stream);
+
+/* ------------------------------------------------------------------------
+ * Latent pool: pages, sequences, block tables
+ *
+ * Rows live in pages of page_size tokens; a sequence owns a list of pages,
+ * and pages are shared between sequences by counted references.  Page 0 is
+ * zeroed and never handed out: padding may read it.  The pool keeps the
+ * books on the host; on the device it owns (or is given) the row buffers,
+ * and one set of tables for the step at hand.
+ *
+ *     mla_pool_add(pool, &seq);
+ *     mla_pool_extend(pool, &seq, &prompt_length, 1, NULL);
+ *     mla_pool_step(pool, &batch, stream, &step);   one async copy
+ *     ... kernels on the stream, with step.block_table and so on ...
+ *     mla_pool_drop(pool, seq, stream);
+ *
+ * Threads: every function but create and destroy may be called from any
+ * thread at any time, also while another thread uses the context (a mutex
+ * inside; allocator and log function must allow for it).  Errors go to
+ * mla_pool_last_error, not to mla_last_error.
+ * A call that fails with another status than CUDA has changed nothing.
+ * --------------------------------------------------------------------- */
+
+typedef struct mla_pool mla_pool;
+
+/* A sequence.  0 is never one; a handle is not used twice. */
+typedef uint64_t mla_seq;
+
+/* Order of the axes in memory, outermost first. */
+enum {
+    MLA_LAYER_FIRST = 0, /* [layers, pages, page_size, row] */
+    MLA_PAGE_FIRST = 1,  /* [pages, layers, page_size, row] */
+    MLA_TOKEN_FIRST = 2  /* [pages, page_size, layers, row] */
+};
+
+/* Start from MLA_POOL_OPTIONS_INIT and set pages and row_bytes; 0 and NULL
+ * mean the default. */
+typedef struct mla_pool_options {
+    size_t size;       /* sizeof(mla_pool_options) of the caller */
+    int64_t pages;     /* page 0 included, at least 2 */
+    int64_t row_bytes; /* of one token in one layer: (R + DR) * element */
+    int page_size;     /* tokens, a power of two up to 256; default 64 */
+    int layers;        /* default 1 */
+    int layout;        /* MLA_LAYER_FIRST ...: strides that are not given */
+    int64_t row_stride, page_stride, layer_stride; /* bytes */
+    const uint64_t *buffers; /* [layers] the caller's; else one allocation */
+    int max_sequences; /* alive at once; default 256, at most 2^24 - 1 */
+    int table_width;   /* pages of the longest sequence; default 1024 */
+    int max_batch;     /* rows of a step; default max_sequences */
+    int64_t max_tokens; /* new tokens of a step; default 8192 */
+    int stages;    /* pinned copies of the tables, steps ahead; default 4 */
+    int host_only; /* books only: no device, pages are free at once */
+} mla_pool_options;
+
+#define MLA_POOL_OPTIONS_INIT                                                \
+    { sizeof(mla_pool_options), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, \
+      0 }
+
+/* Makes a pool; everything that steps and sequences need is allocated here,
+ * later calls allocate only when many page copies are pending.
+ * Errors (in mla_last_error): INVALID_ARGUMENT (names the option),
+ * MISALIGNED (a stride), OUT_OF_MEMORY, NO_DRIVER, NO_DEVICE, CUDA. */
+MLA_API mla_status mla_pool_create(mla_context *ctx,
+                                   const mla_pool_options *options,
+                                   mla_pool **out);
+
+/* Waits for the pool's own copies and frees everything; the caller sees to
+ * it that no kernel uses the buffers any more.  NULL is a no-op. */
+MLA_API void mla_pool_destroy(mla_pool *pool);
+
+/* Copies the text of the last failed call into text[size]; "" if none.
+ * Among several threads it is the one that failed last. */
+MLA_API void mla_pool_last_error(mla_pool *pool, char *text, size_t size);
+
+/* What the pool became of its options.  Set size before the call. */
+typedef struct mla_pool_info {
+    size_t size;
+    int64_t pages, row_bytes, row_stride, page_stride, layer_stride;
+    int page_size, layers, max_sequences, table_width, max_batch, stages;
+    int64_t max_tokens;
+    size_t device_bytes, pinned_bytes; /* allocated by the pool */
+} mla_pool_info;
+
+MLA_API mla_status mla_pool_describe(mla_pool *pool, mla_pool_info *info);
+
+/* The address of row 0 of page 0 of a layer; 0 if there is none.  Slot s is
+ * at address + s / page_size * page_stride + s % page_size * row_stride. */
+MLA_API uint64_t mla_pool_buffer(mla_pool *pool, int layer);
+
+/* An empty sequence.  Error: OUT_OF_SEQUENCES. */
+MLA_API mla_status mla_pool_add(mla_pool *pool, mla_seq *out);
+
+/* Grows n different sequences by counts[i] >= 0 tokens (NULL: by one each),
+ * all or none.  slots, if not NULL, receives the slots of the new tokens in
+ * batch order.  Tokens fill the last page first, then new pages in the order
+ * of the free list.  A last page that is shared is replaced, and its rows in
+ * use become a pending copy.
+ * Errors: OUT_OF_PAGES (says how many are waiting for a stream), TOO_LONG,
+ * NO_SEQUENCE, DROPPED, INVALID_ARGUMENT, OUT_OF_MEMORY. */
+MLA_API mla_status mla_pool_extend(mla_pool *pool, const mla_seq *seqs,
+                                   const int32_t *counts, int n,
+                                   int64_t *slots);
+
+/* A sequence that shares the first length tokens (-1: all) of another.
+ * Errors: RANGE (longer than the parent), OUT_OF_SEQUENCES, NO_SEQUENCE,
+ * DROPPED. */
+MLA_API mla_status mla_pool_fork(mla_pool *pool, mla_seq parent,
+                                 int64_t length, mla_seq *out);
+
+/* Shortens a sequence to length tokens (drafts that were refused) or ends
+ * it.  stream is one that may still use the pages; they are handed out again
+ * when it, and every other stream that the pool has been given, has passed
+ * the point it has reached by then.
+ * Errors: RANGE (longer than the sequence), NO_SEQUENCE, DROPPED, STREAMS. */
+MLA_API mla_status mla_pool_truncate(mla_pool *pool, mla_seq seq,
+                                     int64_t length, void *stream);
+MLA_API mla_status mla_pool_drop(mla_pool *pool, mla_seq seq, void *stream);
+
+/* Tokens of a sequence; its pages, at most capacity of them (*count is their
+ * number); the slots of tokens first .. first + n - 1. */
+MLA_API mla_status mla_pool_length(mla_pool *pool, mla_seq seq,
+                                   int64_t *length);
+MLA_API mla_status mla_pool_pages(mla_pool *pool, mla_seq seq, int32_t *pages,
+                                  int capacity, int *count);
+MLA_API mla_status mla_pool_slots(mla_pool *pool, mla_seq seq, int64_t first,
+                                  int64_t n, int64_t *slots);
+
+/* References of the caller's own, for a prefix cache that outlives its
+ * sequences: retain and release count per page, adopt makes a sequence of
+ * length tokens out of n pages, ceil(length / page_size) of them, which
+ * must be in use.  All pages or none.
+ * Errors: BAD_PAGE (page 0, beyond the pool, or not in use), DOUBLE_FREE
+ * (release of what is not retained), RANGE, OUT_OF_SEQUENCES, TOO_LONG. */
+MLA_API mla_status mla_pool_retain(mla_pool *pool, const int32_t *pages,
+                                   int n);
+MLA_API mla_status mla_pool_release(mla_pool *pool, const int32_t *pages,
+                                    int n, void *stream);
+MLA_API mla_status mla_pool_adopt(mla_pool *pool, const int32_t *pages, int n,
+                                  int64_t length, mla_seq *out);
+
+/* Rows to be copied within the pool, in every layer, in this order. */
+typedef struct mla_pool_copy {
+    int32_t from_page, from_row, to_page, to_row, rows;
+} mla_pool_copy;
+
+/* Gives the sequence pages of its own under tokens first .. first + n - 1,
+ * as mla_pool_extend does for new ones; whoever writes old rows calls it.
+ * Errors: OUT_OF_PAGES, RANGE, NO_SEQUENCE, DROPPED, OUT_OF_MEMORY. */
+MLA_API mla_status mla_pool_own(mla_pool *pool, mla_seq seq, int64_t first,
+                                int64_t n);
+
+/* Moves the rows of tokens from[i] to tokens to[i] of a sequence, one after
+ * the other (drafts of a tree that were accepted), as pending copies.  The
+ * target's pages become the sequence's own.  Errors as mla_pool_own. */
+MLA_API mla_status mla_pool_move(mla_pool *pool, mla_seq seq,
+                                 const int64_t *from, const int64_t *to,
+                                 int n);
+
+/* Pending copies: mla_pool_step and mla_pool_flush enqueue them on a stream.
+ * A caller with buffers of its own beside the pool's (an indexer's keys)
+ * reads the list (*count is its length), performs it, and reports the first
+ * count of it as enqueued. */
+MLA_API mla_status mla_pool_copies(mla_pool *pool, mla_pool_copy *copies,
+                                   int capacity, int *count);
+MLA_API mla_status mla_pool_copies_done(mla_pool *pool, int count,
+                                        void *stream);
+MLA_API mla_status mla_pool_flush(mla_pool *pool, void *stream);
+
+/* Start from {sizeof(mla_pool_batch)}. */
+typedef struct mla_pool_batch {
+    size_t size;
+    const mla_seq *seqs;   /* [rows] */
+    const int32_t *q_lens; /* [rows] newest tokens of each; NULL: one each */
+    int rows;
+    int padded;  /* rows of the tables, at least rows; the rest are empty */
+    int compact; /* stride fits this batch: fewer bytes, not for graphs */
+} mla_pool_batch;
+
+/* Tables of a step, on the device.  Addresses never change, and the stride
+ * does not unless compact is set, so a captured graph may hold them. */
+typedef struct mla_pool_tables {
+    size_t size;
+    uint64_t block_table; /* i32 [padded, stride]; unused entries are 0 */
+    int64_t block_table_stride; /* bytes */
+    uint64_t seq_lens;          /* i32 [padded] */
+    uint64_t cu_q;              /* i32 [padded + 1] */
+    uint64_t slots;             /* i64 [tokens], of the q_lens newest */
+    int rows, padded;
+    int64_t tokens, max_seq_len;
+    size_t bytes; /* of the one copy */
+} mla_pool_tables;
+
+/* Begins a step on the stream: enqueues the pending copies, brings the
+ * tables of the batch up to date by one asynchronous copy, and takes back
+ * pages whose streams have passed.  A step on another stream than the last
+ * one waits for that (an event, no host wait).  The host waits only when
+ * `stages` earlier steps have not begun yet.
+ * Errors: RANGE (batch beyond max_batch or max_tokens, q_len beyond the
+ * sequence), NO_SEQUENCE, DROPPED, STREAMS, CAPTURING, CUDA,
+ * INVALID_ARGUMENT (host_only). */
+MLA_API mla_status mla_pool_step(mla_pool *pool, const mla_pool_batch *batch,
+                                 void *stream, mla_pool_tables *out);
+
+/* Copies tokens first .. first + n - 1 between a sequence and host memory,
+ * rows[layers][n][row_bytes] without gaps, asynchronously on the stream: the
+ * memory must stay (and be pinned, if the host is not to wait).  Import
+ * writes to pages of the sequence's own, export enqueues pending copies
+ * first, as import does.
+ * Errors: those of mla_pool_own and mla_pool_flush. */
+MLA_API mla_status mla_pool_export(mla_pool *pool, mla_seq seq, int64_t first,
+                                   int64_t n, void *rows, void *stream);
+MLA_API mla_status mla_pool_import(mla_pool *pool, mla_seq seq, int64_t first,
+                                   int64_t n, const void *rows, void *stream);
+
+/* Takes back the pages whose streams have passed; with wait, waits until all
+ * of them have.  mla_pool_extend does the former when pages run short. */
+MLA_API mla_status mla_pool_reclaim(mla_pool *pool, int wait);
+
+/* Forgets a stream, after waiting for what it still holds; to be called
+ * before it is destroyed.  A stream that the pool does not know is fine. */
+MLA_API mla_status mla_pool_forget(mla_pool *pool, void *stream);
+
+/* Set size before the call.  pages = 1 + free + used + waiting + pinned. */
+typedef struct mla_pool_stats {
+    size_t size;
+    int64_t free_pages, used_pages;
+    int64_t waiting_pages; /* released, a stream has not passed yet */
+    int64_t pinned_pages;  /* released, a pending copy still needs them */
+    int64_t shared_pages;  /* used by more than one */
+    int64_t peak_pages;    /* most used at once */
+    int64_t sequences, tokens;
+    int64_t pending_copies;
+    uint64_t extends, forks, drops, page_copies, steps; /* so far */
+    uint64_t step_waits; /* steps that waited for a stage */
+} mla_pool_stats;
+
+MLA_API mla_status mla_pool_statistics(mla_pool *pool, mla_pool_stats *stats);
+
+/* Recounts the books.  Errors: BROKEN (names the page or sequence and what
+ * is wrong), OUT_OF_MEMORY. */
+MLA_API mla_status mla_pool_check(mla_pool *pool);
 
 /* ------------------------------------------------------------------------
  * Advanced

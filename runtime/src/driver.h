@@ -49,7 +49,27 @@
     X(int, mem_write, cuMemcpyHtoD_v2,                                       \
       (uint64_t to, const void *from, size_t bytes))                         \
     X(int, mem_read, cuMemcpyDtoH_v2,                                        \
-      (void *to, uint64_t from, size_t bytes))
+      (void *to, uint64_t from, size_t bytes))                               \
+    X(int, mem_set, cuMemsetD8_v2,                                           \
+      (uint64_t to, unsigned char value, size_t bytes))                      \
+    X(int, mem_write_async, cuMemcpyHtoDAsync_v2,                            \
+      (uint64_t to, const void *from, size_t bytes, void *stream))           \
+    X(int, mem_read_async, cuMemcpyDtoHAsync_v2,                             \
+      (void *to, uint64_t from, size_t bytes, void *stream))                 \
+    X(int, mem_copy_async, cuMemcpyDtoDAsync_v2,                             \
+      (uint64_t to, uint64_t from, size_t bytes, void *stream))              \
+    X(int, host_alloc, cuMemHostAlloc,                                       \
+      (void **block, size_t bytes, unsigned flags))                          \
+    X(int, host_free, cuMemFreeHost, (void *block))                          \
+    X(int, event_create, cuEventCreate, (void **event, unsigned flags))      \
+    X(int, event_destroy, cuEventDestroy_v2, (void *event))                  \
+    X(int, event_record, cuEventRecord, (void *event, void *stream))         \
+    X(int, event_query, cuEventQuery, (void *event))                         \
+    X(int, event_wait, cuEventSynchronize, (void *event))                    \
+    X(int, stream_wait, cuStreamWaitEvent,                                   \
+      (void *stream, void *event, unsigned flags))                           \
+    X(int, stream_capturing, cuStreamIsCapturing,                            \
+      (void *stream, int *status))
 
 struct mla__driver {
     void *handle;
@@ -68,6 +88,8 @@ enum mla__cuda {
     MLA__CUDA_NO_BINARY_FOR_GPU = 209,
     MLA__CUDA_INVALID_PTX = 218,
     MLA__CUDA_UNSUPPORTED_PTX_VERSION = 222,
+    MLA__CUDA_NOT_READY = 600,
+    MLA__EVENT_NO_TIMING = 2,
     MLA__ATTR_SM_COUNT = 16,
     MLA__ATTR_MAJOR = 75,
     MLA__ATTR_MINOR = 76,

@@ -1,6 +1,7 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- P = exp(S - reference) against the references as they stand; the warp votes whether the tile is
 @ -- redone with new ones.  Input: t.  Row r of a lane is row 16 (r / 2) + 8 (r % 2) + g of its warp's.
+@ -- A quad of lanes shares a row.
 @ local rows, tiles = 2 * t.mt, t.n // 8
 @ -- The two columns of row r in tile n of S.
 @ local function pair(r, n)
@@ -27,6 +28,18 @@
 @     end
 @     return table.concat(out, "\n")
 @ end
+@ -- Text that leaves row r's maximum in `top`, in all four lanes.
+@ local function maximum(r, indent)
+@     local x0, y0 = pair(r, 0)
+@     local out = { string.format("%sfloat top = fmaxf(%s, %s);", indent, x0, y0) }
+@     for n = 1, tiles - 1 do
+@         local x, y = pair(r, n)
+@         out[#out + 1] = string.format("%stop = fmaxf(top, fmaxf(%s, %s));", indent, x, y)
+@     end
+@     out[#out + 1] = indent .. "top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));"
+@     out[#out + 1] = indent .. "top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));"
+@     return table.concat(out, "\n")
+@ end
 // Keys that a row does not see, in tiles that some row of the warp does not wholly see.
 if (left < masked_below) {
 @ for r = 0, rows - 1 do
@@ -44,32 +57,41 @@ if (left < masked_below) {
 @ end
 }
 
+// A row's first reference is the maximum of its first tile; finite where it sees nothing.
+if (left == end_key) {
+@ for r = 0, rows - 1 do
+    {
+${maximum(r, "        ")}
+        reference${r} = -(fmaxf(top, -1e30f) * scale);
+    }
+@ end
+}
+
 // P against the references as they stand.  A sum above 256 says that a row's maximum has
-// outgrown its reference (always so in its first tile): then the tile is done again.
+// outgrown its reference: then the tile is done again with new ones, and P is 1 at most.
 @ for i = 0, t.mt - 1 do
 @     for k = 0, tiles // 2 - 1 do
 mla_v4 p${i}_${k};
 @     end
 @ end
 @ for r = 0, rows - 1 do
-float tile_sum${r} = 0.0f;
+float tile_sum${r};
 @ end
-${weights("")}
 @ local most = "tile_sum0"
 @ for r = 1, rows - 1 do
 @     most = string.format("fmaxf(%s, tile_sum%d)", most, r)
 @ end
-if (__any_sync(0xffffffffu, ${most} > 256.0f)) {
+#pragma unroll 1
+for (;;) {
+@ for r = 0, rows - 1 do
+    tile_sum${r} = 0.0f;
+@ end
+${weights("    ")}
+    if (!__any_sync(0xffffffffu, ${most} > 256.0f))
+        break;
 @ for r = 0, rows - 1 do
     {
-@     local x0, y0 = pair(r, 0)
-        float top = fmaxf(${x0}, ${y0});
-@     for n = 1, tiles - 1 do
-@         local x, y = pair(r, n)
-        top = fmaxf(top, fmaxf(${x}, ${y}));
-@     end
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+${maximum(r, "        ")}
         // Only rows that outgrew it get a new reference: a row's bits do not depend on others.
         const mla_u32 outgrown = __ballot_sync(0xffffffffu, tile_sum${r} > 256.0f);
         const float old = reference${r};
@@ -77,7 +99,6 @@ if (__any_sync(0xffffffffu, ${most} > 256.0f)) {
             reference${r} = -(top * scale);
         const float shrink = exp_2(reference${r} - old);
         row_sum${r} *= shrink;
-        tile_sum${r} = 0.0f;
 @     local lo, hi = r % 2 == 0 and "x" or "z", r % 2 == 0 and "y" or "w"
 @     for c = 0, t.columns // 8 - 1 do
         o${r // 2}_${c}.${lo} *= shrink;
@@ -85,7 +106,6 @@ if (__any_sync(0xffffffffu, ${most} > 256.0f)) {
 @     end
     }
 @ end
-${weights("    ")}
 }
 @ for r = 0, rows - 1 do
 row_sum${r} += tile_sum${r};

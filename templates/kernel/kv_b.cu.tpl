@@ -58,13 +58,11 @@ ${emit.signature(plan)}
     const mla_u32 place = blockIdx.x % ${t.block_tiles * t.groups}u;
     const mla_u32 tiles = min(${t.block_tiles}u, token_tiles - block);
     const mla_u32 first_token = (block + place % tiles) * ${t.rows}u;
-    mla_u32 column = place / tiles * ${t.walk * t.columns}u; // of the tile that is loaded
-    mla_u32 out_column = column; // of the tile that is multiplied
+    const mla_u32 first_column = place / tiles * ${t.walk * t.columns}u;
 @ if t.walk == 1 then
-    const mla_i32 steps = ${t.steps};
+    const mla_u32 end_column = first_column + ${t.columns}u;
 @ else
-    const mla_u32 left = (COLUMNS - column + ${t.columns - 1}u) / ${t.columns}u;
-    const mla_i32 steps = ${t.steps} * (mla_i32)min(${t.walk}u, left);
+    const mla_u32 end_column = min(first_column + ${t.walk * t.columns}u, COLUMNS + 0u);
 @ end
 
     // The loader: ${load.lanes} lanes a row, ${load.pass} rows a pass; eight lanes write to all banks.
@@ -80,38 +78,25 @@ ${emit.signature(plan)}
 @ end
     const mla_u32 load_to = base + row * ${t.stride}u + 16u * piece;
 @ -- Row p of W's tile holds column(p); a pass adds a constant to both.
-    const mla_u32 load_column = 8u * ((row >> 1) & 3u) + 2u * ((row >> 3) & ${load.pass < 32 and 1 or 3}u) + (row & 1u)${load.pass > 32 and " + (row & ~31u)" or ""};
+    const mla_u32 in_tile = 8u * ((row >> 1) & 3u) + 2u * ((row >> 3) & ${load.pass < 32 and 1 or 3}u) + (row & 1u)${load.pass > 32 and " + (row & ~31u)" or ""};
     const char *x[${load.latent_passes}];
     const char *w[${load.weight_passes}];
 @ for i = 0, load.latent_passes - 1 do
     x[${i}] = (const char *)a.latent + 16u * piece
            + (mla_i64)min(${emit.at("first_token + row", 0, "", i * load.pass)}, tokens - 1) * a.latent_stride;
 @ end
-@ for i = 0, load.weight_passes - 1 do
-    w[${i}] = weights(a, ${emit.at("column + load_column", 0, "", column_of(i * load.pass))}) + 16u * piece;
-@ end
 
-    // Fragments: this warp's ${t.warp_rows} rows of latents, its ${t.warp_columns} rows of W.
-    const mla_u32 x_from = base + (${t.warp_rows}u * (warp / ${t.warps_n}u) + (lane & 15u)) * ${t.stride}u + 16u * (lane >> 4);
-    const mla_u32 w_from = base + W + 16u * ((lane >> 3) & 1u)
-                           + (${t.warp_columns}u * (warp % ${t.warps_n}u) + 8u * (lane >> 4) + (lane & 7u)) * ${t.stride}u;
-    float4 c[${m_tiles}][${n_tiles}];
-#pragma unroll
-    for (mla_i32 i = 0; i < ${m_tiles * n_tiles}; ++i)
-        c[i / ${n_tiles}][i % ${n_tiles}] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-
-    mla_i32 load_step = 0; // of the tile
-    mla_i32 step_of_tile = 0;
+    // Copies the next stage; after the last one an empty group, so that waiting counts on.
+    mla_u32 load_column = first_column;
+    mla_i32 load_step = 0;
     mla_u32 load_stage = 0;
-    mla_u32 stage = 0;
-#pragma unroll 1
-    for (mla_i32 step = ${1 - t.stages}; step < steps; ++step) {
-        // The stage is full, and the one that is loaded next is free.
-        if (step >= 0) {
-            copies_wait<${t.stages - 2}>();
-            __syncthreads();
-        }
-        if (step + ${t.stages - 1} < steps) {
+    const auto load = [&]() {
+        if (load_column < end_column) {
+            if (load_step == 0) {
+@ for i = 0, load.weight_passes - 1 do
+                w[${i}] = weights(a, ${emit.at("load_column + in_tile", 0, "", column_of(i * load.pass))}) + 16u * piece;
+@ end
+            }
             const mla_u32 to = load_to + load_stage;
 @ local pad = some and "    " or ""
 @ if some then
@@ -126,57 +111,74 @@ ${emit.signature(plan)}
 @ if some then
             }
 @ end
-            if (++load_step < ${t.steps}) {
 #pragma unroll
-                for (mla_i32 i = 0; i < ${load.latent_passes}; ++i)
-                    x[i] += ${2 * t.depth};
+            for (mla_i32 i = 0; i < ${load.weight_passes}; ++i)
+                w[i] += ${2 * t.depth};
 #pragma unroll
-                for (mla_i32 i = 0; i < ${load.weight_passes}; ++i)
-                    w[i] += ${2 * t.depth};
-            } else { // the next column tile
+            for (mla_i32 i = 0; i < ${load.latent_passes}; ++i)
+                x[i] += ${2 * t.depth};
+            if (++load_step == ${t.steps}) { // the next column tile, the same latents
                 load_step = 0;
-                column += ${t.columns}u;
+                load_column += ${t.columns}u;
 #pragma unroll
                 for (mla_i32 i = 0; i < ${load.latent_passes}; ++i)
-                    x[i] -= ${2 * (t.k - t.depth)};
-@ for i = 0, load.weight_passes - 1 do
-                w[${i}] = weights(a, ${emit.at("column + load_column", 0, "", column_of(i * load.pass))}) + 16u * piece;
-@ end
+                    x[i] -= ${2 * t.k};
             }
             load_stage = load_stage == ${last_stage}u ? 0u : load_stage + STAGE;
         }
         copies_commit();
-        if (step < 0)
-            continue;
+    };
+#pragma unroll 1
+    for (mla_i32 i = 0; i < ${t.stages - 1}; ++i)
+        load();
 
-        // ${t.depth} of k, in order.
-        const mla_u32 x_stage = x_from + stage;
-        const mla_u32 w_stage = w_from + stage;
+    // Fragments: this warp's ${t.warp_rows} rows of latents, its ${t.warp_columns} rows of W.
+    const mla_u32 warp_row = ${t.warp_rows}u * (warp / ${t.warps_n}u);
+    const mla_u32 warp_column = ${t.warp_columns}u * (warp % ${t.warps_n}u);
+    const mla_u32 x_from = base + (warp_row + (lane & 15u)) * ${t.stride}u + 16u * (lane >> 4);
+    const mla_u32 w_from = base + W + (warp_column + 8u * (lane >> 4) + (lane & 7u)) * ${t.stride}u
+                           + 16u * ((lane >> 3) & 1u);
+    mla_u32 stage = 0;
+#pragma unroll 1
+    for (mla_u32 column = first_column; column < end_column; column += ${t.columns}u) {
+        float4 c[${m_tiles}][${n_tiles}];
+#pragma unroll
+        for (mla_i32 i = 0; i < ${m_tiles * n_tiles}; ++i)
+            c[i / ${n_tiles}][i % ${n_tiles}] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+
+#pragma unroll 1
+        for (mla_i32 step = 0; step < ${t.steps}; ++step) {
+            // The stage is full, and the one that is loaded next is free.
+            copies_wait<${t.stages - 2}>();
+            __syncthreads();
+            load();
+
+            // ${t.depth} of k, in order.
+            const mla_u32 x_stage = x_from + stage;
+            const mla_u32 w_stage = w_from + stage;
 @ for k = 0, t.depth // 16 - 1 do
-        {
+            {
 @     for m = 0, m_tiles - 1 do
-            const mla_v4 x${m} = matrices<${16 * m * t.stride + 32 * k}>(x_stage);
+                const mla_v4 x${m} = matrices<${16 * m * t.stride + 32 * k}>(x_stage);
 @     end
 @     for n = 0, n_tiles - 1, 2 do
-            const mla_v4 w${n} = matrices<${8 * n * t.stride + 32 * k}>(w_stage);
+                const mla_v4 w${n} = matrices<${8 * n * t.stride + 32 * k}>(w_stage);
 @     end
 @     for n = 0, n_tiles - 1 do
 @         local b = n % 2 == 0 and string.format("w%d.x, w%d.y", n, n) or string.format("w%d.z, w%d.w", n - 1, n - 1)
 @         for m = 0, m_tiles - 1 do
-            mma(c[${m}][${n}], x${m}.x, x${m}.y, x${m}.z, x${m}.w, ${b});
+                mma(c[${m}][${n}], x${m}.x, x${m}.y, x${m}.z, x${m}.w, ${b});
 @         end
 @     end
-        }
+            }
 @ end
-        stage = stage == ${last_stage}u ? 0u : stage + STAGE;
-        if (++step_of_tile < ${t.steps})
-            continue;
+            stage = stage == ${last_stage}u ? 0u : stage + STAGE;
+        }
 
-        // The tile is complete: 8 neighbouring columns per lane, of ${2 * m_tiles} tokens.
-        step_of_tile = 0;
+        // Eight neighbouring columns per lane, of ${2 * m_tiles} tokens.
 #pragma unroll
         for (mla_i32 i = 0; i < ${t.warp_columns // 32}; ++i) {
-            const mla_u32 at = out_column + ${t.warp_columns}u * (warp % ${t.warps_n}u) + 32u * i + 8u * (lane & 3u);
+            const mla_u32 at = column + warp_column + 32u * i + 8u * (lane & 3u);
             const mla_u32 head = at / ${t.head}u;
             const mla_u32 in_head = at % ${t.head}u;
             const bool is_k = in_head < ${d.nope}u;
@@ -185,8 +187,8 @@ ${emit.signature(plan)}
                             : (char *)a.v + head * a.v_head_stride + 2u * (in_head - ${d.nope}u);
 #pragma unroll
             for (mla_i32 m = 0; m < ${m_tiles}; ++m) {
-                float4 *const r = &c[m][4 * i];
-                const mla_u32 token = first_token + ${t.warp_rows}u * (warp / ${t.warps_n}u) + 16u * m + (lane >> 2);
+                const float4 *const r = &c[m][4 * i];
+                const mla_u32 token = first_token + warp_row + 16u * m + (lane >> 2);
                 const mla_v4 low = {pack2(r[0].x, r[0].y), pack2(r[1].x, r[1].y),
                                     pack2(r[2].x, r[2].y), pack2(r[3].x, r[3].y)};
                 const mla_v4 high = {pack2(r[0].z, r[0].w), pack2(r[1].z, r[1].w),
@@ -195,12 +197,8 @@ ${emit.signature(plan)}
                     store16(to + (mla_i64)token * stride, low);
                 if (at < COLUMNS && token + 8u < tokens)
                     store16(to + (mla_i64)(token + 8u) * stride, high);
-#pragma unroll
-                for (mla_i32 j = 0; j < 4; ++j)
-                    r[j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             }
         }
-        out_column += ${t.columns}u;
     }
 }
 

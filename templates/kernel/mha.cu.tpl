@@ -166,7 +166,7 @@ ${emit.signature(plan)}
 @     end
 @ end
 @ for r = 0, 2 * t.mt - 1 do
-        float reference${r} = 1e30f;
+        float reference${r} = 0.0f;
         float row_sum${r} = 0.0f;
 @ end
 @ if double then

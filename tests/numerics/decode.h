@@ -57,7 +57,7 @@ struct decode_shape {
     const char *group;
     const int *lengths;
     int batch, q_len;
-    int ctas, min_tiles, split_tiles; /* 0: cut in balance */
+    int ctas, min_tiles, split_tiles; /* split_tiles 0: cut in balance */
     enum decode_values values;
     enum num_layout q, out, lse, pool;
     unsigned flags;
@@ -117,6 +117,25 @@ struct decode_places {
     int64_t token, head, count; /* place = token * t + head * h */
 };
 
+/* The row that a place holds; only for places of rows. */
+struct decode_place {
+    int64_t request, row, token, head; /* row = token * heads + head */
+};
+struct decode_place decode_place_of(const struct num_case *c,
+                                    const struct decode_places *places,
+                                    const int64_t *index);
+
+/* Names of a tensor and its batch, token and head stride. */
+extern const char *const decode_q_names[4], *const decode_out_names[4],
+    *const decode_lse_names[4];
+
+/* [batch][places][width], without a claim. */
+struct num_tensor *decode_add_grid(struct num_case *c,
+                                   const char *const names[4],
+                                   enum num_elem elem, int64_t width,
+                                   int q_len, enum num_layout layout,
+                                   struct decode_places *places);
+
 /* What a case keeps beside its tensors (num_case.own). */
 struct decode_own {
     const struct decode_kernels *kernels;
@@ -139,12 +158,26 @@ struct num_case *decode_case_make(const struct decode_kernels *k,
                                   uint64_t seed);
 void decode_case_free(struct num_case *c);
 
+static inline bool decode_is(const struct num_case *c, enum decode_flag flag)
+{
+    return (c->shape.flags & (unsigned)flag) != 0;
+}
+
 /* Fills q, the pool and the decoded keys (decode_values.c). */
 void decode_fill(struct num_case *c);
 
 /* The task of a case, for `batch` of its requests from `first` on. */
 struct decode_task decode_task_of(const struct num_case *c, int64_t first,
                                   int64_t batch);
+
+/* Launches of a run: the three kernels, replayed or as a graph if the case
+ * says so; or mqa_decode by itself (decode_launch.c). */
+bool decode_launch_step(struct num_device *d, struct num_case *c,
+                        const struct num_run *run, const uint64_t *address,
+                        struct num_verdict *v);
+bool decode_launch_alone(struct num_device *d, struct num_case *c,
+                         const struct num_run *run, const uint64_t *address,
+                         struct num_verdict *v);
 
 /* The three kernels as one family, mqa_decode alone on a hand-made list, and
  * the families of decode_plan and mqa_combine. */
@@ -169,17 +202,25 @@ void decode_list_free(struct num_case *c);
 
 struct decode_merge_shape {
     const char *group;
-    const int *splits; /* of each unit, in order, over and over */
+    const int *splits; /* slots of each unit, in order, over and over */
     int kinds;         /* entries of splits */
-    int batch, q_len, rows;
-    unsigned flags; /* NUM_HUGE_LSE, NUM_EMPTY_LSE, DECODE_* */
+    int batch, q_len, rows; /* rows: of a tile */
+    int status;             /* of the header; not 0: nothing to be done */
     enum num_layout out, lse;
+    unsigned flags; /* NUM_HUGE_LSE, NUM_EMPTY_LSE, DECODE_NO_LSE, ... */
     bool full_only;
 };
 struct num_case *decode_merge_make(const struct num_subject *combine,
                                    const struct decode_merge_shape *shape,
                                    uint64_t seed);
 void decode_merge_free(struct num_case *c);
+
+/* The cases of each (decode_shapes.c), groups together. */
+extern const struct decode_shape decode_shapes[];
+extern const struct decode_list_shape decode_list_shapes[];
+extern const struct decode_merge_shape decode_merge_shapes[];
+extern const int decode_shape_count, decode_list_shape_count,
+    decode_merge_shape_count;
 
 /* Runs what concerns the subject's kernel, one of the three, and prints its
  * rows.  False: it is none of them. */

@@ -271,7 +271,11 @@ static void judge_blocks(struct num_case *c, const struct list_own *o,
         }
         for (int64_t i = begin; i < end; i++)
             if (start[i] < low || start[i] >= high)
-                expect(c, v, "block of item", i, k, -1);
+                num_fail(v, c,
+                         "item %lld begins with tile %lld, but its block "
+                         "%lld has tiles %lld..%lld",
+                         (long long)i, (long long)start[i], (long long)k,
+                         (long long)low, (long long)high - 1);
         load = start[end] - start[begin];
         if (o->task.split_tiles == 0)
             expect(c, v, "tiles of block", k, load, high - low);

@@ -146,10 +146,10 @@ static double kv_b_token_work(const struct num_subject *s)
 
 static const struct num_shape kv_b_shapes[] = {
     {"strides", 2, NUM_PADDED, NUM_SWAPPED, 0, false},
-    {"strides", 3, NUM_SWAPPED, NUM_PADDED, 0, false},
+    {"strides", 3, NUM_SWAPPED, NUM_PADDED, 0, true},
     {"strides", 5, NUM_INTERLEAVED, NUM_INTERLEAVED, 0, true},
     {"one buffer", 9, NUM_TIGHT, NUM_TIGHT, NUM_ONE_BUFFER, false},
-    {"one buffer", 3, NUM_PADDED, NUM_SWAPPED, NUM_ONE_BUFFER, false},
+    {"one buffer", 3, NUM_PADDED, NUM_SWAPPED, NUM_ONE_BUFFER, true},
     {"special values", 9, NUM_TIGHT, NUM_TIGHT, NUM_SPECIAL, false},
     {"poison", 3, NUM_PADDED, NUM_PADDED, NUM_ALL_POISONS, false},
     {"far", 3, NUM_FAR_OUTER, NUM_FAR_OUTER, 0, false},

@@ -32,15 +32,16 @@ void num_pick_pages(struct num_case *c, int64_t count, int64_t *pages,
     int64_t bytes = (int64_t)k->page_size * (k->latent + k->rope) *
                     (int64_t)num_elem_bytes(c->subject->dtype);
     int64_t edge = ((int64_t)1 << 31) / bytes;
+    int64_t first = c->shape.tokens % 2 ? 0 : 2;
 
-    *pages = count + 2;
+    *pages = count + first;
     if (num_is(c, NUM_FAR_IDS))
         *pages = 2 * edge + count + 2;
     num_permutation(&c->rng, count, out);
     for (int64_t i = 0; i < count && num_is(c, NUM_FAR_IDS); i++)
         out[i] += out[i] % 2 ? 2 * edge - 1 : edge - 1;
     for (int64_t i = 0; i < count && !num_is(c, NUM_FAR_IDS); i++)
-        out[i] += 2; /* the first pages are never used */
+        out[i] += first; /* page 0 is in use, or is not the call's at all */
 }
 
 static void fill(struct num_case *c, struct num_tensor *t, double scale)
@@ -58,11 +59,13 @@ static double row_elements(const struct num_subject *s)
 
 /* kv_append -------------------------------------------------------------- */
 
-static int64_t last_page(const int64_t *page, int64_t count)
+/* Where the greatest or the least page id is. */
+static int64_t end_page(const int64_t *page, int64_t count, bool greatest)
 {
     int64_t best = 0;
     for (int64_t i = 1; i < count; i++)
-        best = page[i] > page[best] ? i : best;
+        if (greatest ? page[i] > page[best] : page[i] < page[best])
+            best = i;
     return best;
 }
 
@@ -78,7 +81,7 @@ static void bring(int64_t *order, int64_t n, int64_t value, int64_t at)
 }
 
 /* Every token gets a slot of its own, on scattered pages; token 0 the last
- * slot there is, so that a row too long leaves the pool. */
+ * slot there is, so that a row too long leaves the pool, token 2 the first. */
 static int64_t *make_slots(struct num_case *c, int64_t *pages)
 {
     int64_t p = c->subject->info.page_size, n = c->tokens;
@@ -88,7 +91,9 @@ static int64_t *make_slots(struct num_case *c, int64_t *pages)
 
     num_pick_pages(c, count, pages, page);
     num_permutation(&c->rng, count * p, order);
-    bring(order, count * p, last_page(page, count) * p + p - 1, 0);
+    bring(order, count * p, end_page(page, count, true) * p + p - 1, 0);
+    if (n > 2)
+        bring(order, count * p, end_page(page, count, false) * p, 2);
     for (int64_t i = 0; i < n; i++)
         order[i] = page[order[i] / p] * p + order[i] % p;
     for (int64_t i = 1; i < n && num_is(c, NUM_HOLES); i += 3)
@@ -262,7 +267,8 @@ static void claim_sources(struct num_tensor *pool, const struct source *from,
     pool->foreign = pool->rows == 0;
 }
 
-/* Slots may repeat: two output rows from one.  Row 0 is the pool's last. */
+/* Slots may repeat: two output rows from one.  Row 0 is the pool's last, row 2
+ * its first. */
 static void gather_by_slot(struct num_case *c, struct source *from)
 {
     int64_t p = c->subject->info.page_size, n = c->tokens, pages;
@@ -271,9 +277,12 @@ static void gather_by_slot(struct num_case *c, struct source *from)
 
     num_pick_pages(c, count, &pages, page);
     for (int64_t i = 0; i < n; i++) {
-        from[i].page = page[i ? num_below(&c->rng, count)
-                              : last_page(page, count)];
-        from[i].row = i ? num_below(&c->rng, p) : p - 1;
+        from[i].page = page[num_below(&c->rng, count)];
+        from[i].row = num_below(&c->rng, p);
+        if (i == 0 || i == 2) {
+            from[i].page = page[end_page(page, count, i == 0)];
+            from[i].row = i == 0 ? p - 1 : 0;
+        }
         if (num_is(c, NUM_HOLES) && i % 3 == 1)
             from[i].page = -1;
     }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "suite.h"
+#include "decode.h"
 
 /* Work of one launch, in thread instructions, about: a virtual GPU does some
  * 50 million a second and core. */
@@ -83,10 +83,8 @@ struct num_shape *num_suite_shapes(const struct num_subject *s,
     return out;
 }
 
-/* The seed of a case depends on the kernel and the case alone, so that one
- * family can be rerun by itself. */
-static uint64_t case_seed(const struct num_subject *s,
-                          const struct num_options *o, int index)
+uint64_t num_case_seed(const struct num_subject *s,
+                       const struct num_options *o, int index)
 {
     struct num_rng rng = {o->seed + (uint64_t)index * 0x51ed270b};
     for (const char *p = s->info.symbol; *p; p++)
@@ -100,17 +98,19 @@ static bool passes(const struct num_verdict *v)
            num_cosine_distance(v) < cosine_bar;
 }
 
-static void judge_cosine(struct num_verdict *v)
+void num_report_group(const char *kernel, const char *group, const char *bar,
+                      struct num_verdict *v, const struct num_options *o,
+                      struct num_totals *totals)
 {
     if (v->failures == 0 && num_cosine_distance(v) >= cosine_bar) {
         v->failures = 1;
         strcpy(v->why, "the cosine distance is 5e-6 or more");
     }
+    num_report_row(kernel, group, bar, v, passes(v), o, totals);
 }
 
-/* After a kernel that failed, nothing runs in its context any more. */
-static bool recover(struct num_device *d, struct num_subject *s,
-                    struct num_verdict *v)
+bool num_recover(struct num_device *d, struct num_subject *s,
+                 struct num_verdict *v)
 {
     if (!d->lost)
         return true;
@@ -134,9 +134,9 @@ static void run_special(struct num_device *d, struct num_subject *s,
     struct num_shape shape = {group, 3, NUM_PADDED, NUM_PADDED, 0, false};
     struct num_verdict v = {0};
 
-    if (recover(d, s, &v)) {
+    if (num_recover(d, s, &v)) {
         struct num_case *c = num_case_make(s, f, &shape,
-                                           case_seed(s, o, -1));
+                                           num_case_seed(s, o, -1));
         check(d, c, &v);
         num_case_free(c);
     }
@@ -152,15 +152,14 @@ static void run_group(struct num_device *d, struct num_subject *s,
 {
     struct num_verdict v = {0};
 
-    for (int i = first; i < end && recover(d, s, &v); i++) {
+    for (int i = first; i < end && num_recover(d, s, &v); i++) {
         struct num_case *c = num_case_make(s, f, &shapes[i],
-                                           case_seed(s, o, i));
+                                           num_case_seed(s, o, i));
         num_check_case(d, c, o->schedules, &v);
         num_case_free(c);
     }
-    judge_cosine(&v);
-    num_report_row(s->info.symbol, shapes[first].group, f->bar, &v,
-                   passes(&v), o, totals);
+    num_report_group(s->info.symbol, shapes[first].group, f->bar, &v, o,
+                     totals);
 }
 
 void num_suite_run(struct num_device *d, struct num_subject *s,
@@ -170,6 +169,8 @@ void num_suite_run(struct num_device *d, struct num_subject *s,
     struct num_shape *shapes;
     int count, end;
 
+    if (decode_suite_run(d, s, o, totals))
+        return;
     if (!f) {
         num_report_failure(s->info.symbol, "all",
                            "there are no cases for this family", o, totals);

@@ -34,6 +34,22 @@ void num_report_failure(const char *kernel, const char *group,
                         const char *why, const struct num_options *options,
                         struct num_totals *totals);
 
+/* The seed of a case depends on the kernel and the case alone, so that one
+ * family can be rerun by itself. */
+uint64_t num_case_seed(const struct num_subject *s,
+                       const struct num_options *options, int index);
+
+/* After a kernel that failed, nothing runs in its context any more: makes a
+ * new one, in which *s is found again.  False: that failed, and v says so. */
+bool num_recover(struct num_device *device, struct num_subject *s,
+                 struct num_verdict *v);
+
+/* The row of a group of cases, whose cosine distance counts too. */
+void num_report_group(const char *kernel, const char *group, const char *bar,
+                      struct num_verdict *v,
+                      const struct num_options *options,
+                      struct num_totals *totals);
+
 void num_report_begin(const struct num_device *device,
                       const struct num_options *options);
 void num_report_end(const struct num_options *options,
