@@ -132,8 +132,16 @@ check: ## set up and run every test that needs no GPU
 	sh scripts/setup.sh
 	$(MAKE) check-run
 
+# The unit tests once more under ASan and UBSan, in a build of their own.
+SAN := $(MAKE) B=$(B)/san CFLAGS="-O1 -g" \
+       SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"
+SAN_UNIT := $(patsubst $(B)/%,$(B)/san/%,$(UNIT) $(FUZZ))
+
 check-run: all $(UNIT) $(FUZZ)
-	TAP_TIMEOUT=1500 sh tests/tap.sh $(TESTS)
+	$(SAN) -s san-unit
+	TAP_TIMEOUT=1500 sh tests/tap.sh $(TESTS) $(SAN_UNIT)
+
+san-unit: $(UNIT) $(FUZZ)
 
 check-full: ## check, then the wide numeric matrix
 	sh scripts/setup.sh
@@ -166,7 +174,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n",$$1,$$2}' \
 	    Makefile
 
-.PHONY: all demo check check-run check-full bench format lint \
+.PHONY: san-unit all demo check check-run check-full bench format lint \
     install clean help
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- families.lua: the kernel families, in the order in which they are generated.
 --
+-- A family whose variants have little in common has an entry for each kind.
+--
 -- plan      module whose plans(spec, arch, heads) returns zero or more plans
 -- template  what renders each of them
 -- variants  every variant the plan module can return
@@ -33,5 +35,13 @@ return {
     {
         family = "merge_state", variants = { "", "latent" },
         plan = "plan/merge_state", template = "kernel/merge_state.cu.tpl",
+    },
+    {
+        family = "merge_state", variants = { "n", "n_latent" },
+        plan = "plan/merge_state_n", template = "kernel/merge_state_n.cu.tpl",
+    },
+    {
+        family = "kv_b", variants = { "" },
+        plan = "plan/kv_b", template = "kernel/kv_b.cu.tpl",
     },
 }

@@ -59,9 +59,12 @@ local function render(spec, plans, meta, first, step)
 end
 
 local function inventory()
-    local names = {}
-    for i, family in ipairs(families) do
-        names[i] = family.family
+    local names, seen = {}, {}
+    for _, family in ipairs(families) do
+        if not seen[family.family] then
+            seen[family.family] = true
+            names[#names + 1] = family.family
+        end
     end
     return { families = names, dtypes = { "bf16", "fp16" } }
 end

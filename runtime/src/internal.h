@@ -34,6 +34,7 @@ struct mla_context {
     int device; /* CUdevice */
     void *cuda; /* CUcontext: the device's primary context, retained */
     mla_device_info info;
+    unsigned pools; /* made so far, so that their handles differ */
 };
 
 /* One field of an argument struct, as the manifest states it. */

@@ -4,19 +4,19 @@
 @ local first_q = (t.stages - t.q_stages) * t.stage_bytes
 @ local early = math.min(t.stages - 1, t.stages - t.q_stages)
 @ local passes = (t.m + t.rows_per_pass - 1) // t.rows_per_pass
+@ local function first_key_of(tile)
+@     return tile == 0 and "first_key" or "first_key + " .. tile * t.n .. "u"
+@ end
 @ local function load(tile)
-@     local at = tile == 0 and "first_key" or "first_key + " .. tile * t.n
+@     local at = first_key_of(tile)
 @     local to = tile == 0 and "load_to" or "load_to + " .. tile * t.stage_bytes .. "u"
 @     return include("frag/decode_tile.tpl", {t = t, at = at, to = to})
-@ end
-@ local function first_key_of(tile)
-@     return tile == 0 and "first_key" or "first_key + " .. tile * t.n
 @ end
 // Q: ${t.m} rows into the last ${t.q_stages == 1 and "stage" or t.q_stages .. " stages"}; zeros past the request's last row.
 @ for i = 0, passes - 1 do
 @     local partial = (i + 1) * t.rows_per_pass > t.m
 {
-    const mla_i32 row = row_tile * ${t.m}${i > 0 and " + " .. i * t.rows_per_pass or ""} + load_row;
+    const mla_i32 row = row_tile * ${t.m}${i > 0 and " + " .. i * t.rows_per_pass or ""} + (mla_i32)load_row;
     const bool live = row < a.q_len * ${H};
     const char *from = (const char *)a.q + load_chunk * 16u;
     if (live)
@@ -25,7 +25,7 @@
     const mla_u32 bytes = live ? 16u : 0u;
 @     local indent = ""
 @     if partial then
-    if (load_row < ${t.m - i * t.rows_per_pass}) {
+    if (load_row < ${t.m - i * t.rows_per_pass}u) {
 @         indent = "    "
 @     end
 @     for c = 0, t.chunks - 1 do
@@ -53,7 +53,7 @@ mla_i32 page${i} = 0;
 @ end
 if (first_key < end_key) {
 @ for i = 0, t.passes - 1 do
-    page${i} = page_of(pages, first_key${i > 0 and " + " .. i * t.rows_per_pass or ""} + load_row, end_key);
+    page${i} = page_of(pages, first_key${i > 0 and " + " .. i * t.rows_per_pass .. "u" or ""} + load_row, end_key);
 @ end
 }
 @ for tile = 0, early - 1 do

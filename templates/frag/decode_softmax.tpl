@@ -5,7 +5,7 @@
 @ -- A new reference lies this many powers of two above the row's maximum, so that a growing row
 @ -- needs the next one later.  bf16 keeps its precision down there; fp16 would lose it.
 @ local headroom = half == "bf16" and 8 or 0
-@ local first_column = t.wn > 1 and 8 * n_tiles .. " * (mla_i32)me.wn + " or ""
+@ local first_column = t.wn > 1 and 8 * n_tiles .. "u * me.wn + " or ""
 @ -- Text of P = exp(S - reference) to registers, shared memory and the sums.
 @ local function weights()
 @     local out = {}
@@ -22,18 +22,18 @@
 @     return table.concat(out, "\n")
 @ end
 // Keys that this row does not see, in tiles where some row does not see all.
-if (key + ${t.n} > unmasked) {
+if (key + ${t.n}u > unmasked) {
     const lane_role me = role();
     const mla_i32 *entry = a.items + (mla_i64)(mla_i32)pinned(item) * 8;
     const mla_i32 row = entry[${item_field.row_tile}] * ${t.m} + (mla_i32)me.row;
     const mla_i32 token = row / ${H} < a.q_len ? row / ${H} : a.q_len - 1;
-    const mla_i32 own_end = entry[${item_field.seq_len}] - a.q_len + 1 + token;
-    const mla_i32 last = own_end < end_key ? own_end : end_key;
-    const mla_i32 column = key + ${first_column}2 * (mla_i32)me.quad;
+    const mla_u32 own_end = (mla_u32)(entry[${item_field.seq_len}] - a.q_len + 1 + token);
+    const mla_u32 last = own_end < end_key ? own_end : end_key;
+    const mla_u32 column = key + ${first_column}2u * me.quad;
 @ for n = 0, n_tiles - 1 do
-    if (column + ${8 * n} >= last)
+    if (column + ${8 * n}u >= last)
         s${n}.x = __uint_as_float(0xff800000u);
-    if (column + ${8 * n + 1} >= last)
+    if (column + ${8 * n + 1}u >= last)
         s${n}.y = __uint_as_float(0xff800000u);
 @ end
 }

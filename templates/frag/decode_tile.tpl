@@ -3,13 +3,13 @@
 @ -- the tile after it.  Inputs: t, at, to.
 @ local tail = t.n % t.rows_per_pass
 @ local function plus(offset)
-@     return offset == 0 and at or at .. " + " .. offset
+@     return offset == 0 and at or at .. " + " .. offset .. "u"
 @ end
 @ for i = 0, t.passes - 1 do
 @     local call = string.format("copy_row<%d>(a, %s, page%d, %s, end_key, load_chunk);",
 @         i * t.rows_per_pass * t.row_stride, to, i, plus(i * t.rows_per_pass) .. " + load_row")
 @     if i == t.passes - 1 and tail > 0 then
-if (load_row < ${tail})
+if (load_row < ${tail}u)
     ${call}
 @     else
 ${call}

@@ -8,8 +8,8 @@
 @ local per_lane, tail = (chunks + lanes - 1) // lanes, chunks % lanes
 @ local overlap = t.column_chunks * t.columns - width
 @ for r = 0, rows - 1 do
-row_sum${r} += __shfl_xor_sync(0xffffffffu, row_sum${r}, 1);
-row_sum${r} += __shfl_xor_sync(0xffffffffu, row_sum${r}, 2);
+row_sum${r} += butterfly<1>(row_sum${r});
+row_sum${r} += butterfly<2>(row_sum${r});
 @ end
 if (a.lse && quad == 0u${t.column_chunks > 1 and " && column == 0" or ""}) {
     char *lse = (char *)a.lse + head * a.lse_head_stride;

@@ -11,6 +11,27 @@ static __device__ __forceinline__ mla_u32 pinned(mla_u32 x)
     return y;
 }
 
+static __device__ __forceinline__ mla_i64 pinned_wide(mla_i64 x)
+{
+    mla_i64 y;
+    asm volatile("mov.b64 %0, %1;" : "=l"(y) : "l"(x));
+    return y;
+}
+
+// The same value, of which the compiler knows nothing.
+static __device__ __forceinline__ float hidden(float x)
+{
+    float y;
+    asm volatile("mov.b32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Zeros that are made once, not anew for every way into and past a loop.
+static __device__ __forceinline__ float4 zeros()
+{
+    return make_float4(hidden(0.0f), hidden(0.0f), hidden(0.0f), hidden(0.0f));
+}
+
 // Copies 16 bytes to shared memory without waiting.
 template <int TO, int FROM>
 static __device__ __forceinline__ void copy16(mla_u32 to, const char *from)
@@ -65,6 +86,15 @@ static __device__ __forceinline__ mla_v4 matrices_transposed(mla_u32 row)
                  : "r"(row), "n"(OFFSET)
                  : "memory");
     return v;
+}
+
+// The value of lane ^ DISTANCE.
+template <int DISTANCE>
+static __device__ __forceinline__ float butterfly(float x)
+{
+    float y;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, -1;" : "=f"(y) : "f"(x), "n"(DISTANCE));
+    return y;
 }
 
 template <int OFFSET>

@@ -21,39 +21,40 @@
 @                 local r = 2 * i + half
 @                 local x, y = pair(r, n)
 @                 out[#out + 1] = string.format(
-@                     "%sp%d_%d.%s = weights(%s, %s, scale, reference%d, tile_sum%d);",
-@                     indent, i, n // 2, word[2 * (n % 2) + half], x, y, r, r)
+@                     "%sp%d_%d.%s = weights<%s>(%s, %s, scale, reference%d, tile_sum%d);",
+@                     indent, i, n // 2, word[2 * (n % 2) + half], n == 0 and "true" or "false", x, y, r, r)
 @             end
 @         end
 @     end
 @     return table.concat(out, "\n")
 @ end
-@ -- Text that leaves row r's maximum in `top`, in all four lanes.
-@ local function maximum(r, indent)
+@ -- Text that leaves row r's maximum in `top`, in all four lanes.  hidden: in a loop that seldom
+@ -- turns; the chain starts from a value that the compiler cannot compute before the loop.
+@ local function maximum(r, indent, hidden)
 @     local x0, y0 = pair(r, 0)
-@     local out = { string.format("%sfloat top = fmaxf(%s, %s);", indent, x0, y0) }
+@     local out = { string.format("%sfloat top = fmaxf(%s, %s);", indent, hidden and "hidden(" .. x0 .. ")" or x0, y0) }
 @     for n = 1, tiles - 1 do
 @         local x, y = pair(r, n)
-@         out[#out + 1] = string.format("%stop = fmaxf(top, fmaxf(%s, %s));", indent, x, y)
+@         out[#out + 1] = string.format("%stop = fmaxf(fmaxf(top, %s), %s);", indent, x, y)
 @     end
-@     out[#out + 1] = indent .. "top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));"
-@     out[#out + 1] = indent .. "top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));"
+@     out[#out + 1] = indent .. "top = fmaxf(top, butterfly<1>(top));"
+@     out[#out + 1] = indent .. "top = fmaxf(top, butterfly<2>(top));"
 @     return table.concat(out, "\n")
 @ end
 // Keys that a row does not see, in tiles that some row of the warp does not wholly see.
 if (left < masked_below) {
+    const mla_i32 sees0 = lane_sees + left;
+@ for r = 1, rows - 1 do
+    const mla_i32 sees${r} = sees${r - 1} + 8 * a.causal;
+@ end
 @ for r = 0, rows - 1 do
-    {
-        const mla_i32 row = warp_row + ${16 * (r // 2) + 8 * (r % 2)} + (mla_i32)g;
-        const mla_i32 sees = (a.causal ? seen + row : k_len) - end_key + left - 2 * (mla_i32)quad;
 @     for n = 0, tiles - 1 do
 @         local x, y = pair(r, n)
-        if (sees <= ${8 * n})
-            ${x} = __uint_as_float(0xff800000u);
-        if (sees <= ${8 * n + 1})
-            ${y} = __uint_as_float(0xff800000u);
+    if (sees${r} <= ${8 * n})
+        ${x} = __uint_as_float(0xff800000u);
+    if (sees${r} <= ${8 * n + 1})
+        ${y} = __uint_as_float(0xff800000u);
 @     end
-    }
 @ end
 }
 
@@ -83,15 +84,12 @@ float tile_sum${r};
 @ end
 #pragma unroll 1
 for (;;) {
-@ for r = 0, rows - 1 do
-    tile_sum${r} = 0.0f;
-@ end
 ${weights("    ")}
     if (!__any_sync(0xffffffffu, ${most} > 256.0f))
         break;
 @ for r = 0, rows - 1 do
     {
-${maximum(r, "        ")}
+${maximum(r, "        ", true)}
         // Only rows that outgrew it get a new reference: a row's bits do not depend on others.
         const mla_u32 outgrown = __ballot_sync(0xffffffffu, tile_sum${r} > 256.0f);
         const float old = reference${r};

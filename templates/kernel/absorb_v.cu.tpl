@@ -23,9 +23,11 @@ ${ldg.text(stationary.accesses(tile))}
 
 ${include("frag/convert.tpl", {dtype = plan.dtype, want = {pack = true}})}
 
-${mma.text(plan.dtype)}
-
 ${mma.first_text(plan.dtype)}
+@ if #stationary.products(tile) > 1 then
+
+${mma.text(plan.dtype)}
+@ end
 
 ${include("frag/pin.tpl", {want = {u32 = true, i64 = true, pointer = true}})}
 @ if tile.layout == "kn" then

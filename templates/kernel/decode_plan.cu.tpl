@@ -46,6 +46,11 @@ static __device__ __forceinline__ mla_i64 block_scan(mla_i64 value, mla_i64 *sum
     return warp == 0u ? value : value + sums[warp - 1u];
 }
 
+static __device__ __forceinline__ mla_i32 saturated(mla_i64 x)
+{
+    return x < 0x7fffffff ? (mla_i32)x : 0x7fffffff;
+}
+
 // What every thread knows of the launch.
 struct work_shape {
     mla_i64 units;     // batch * row_tiles
@@ -169,8 +174,10 @@ ${emit.signature(plan)}
         if (__syncthreads_or(refused))
             status |= ${work.STATUS.short_request};
 
-        // One item per thread: the unit that has it is the first whose items end beyond it.
-        for (mla_i64 k = tid; k < chunk_items; k += ${T}) {
+        // One item per thread: the unit that has it is the first whose items end beyond it.  A
+        // list that has outgrown its capacity is not followed: it may be endless.
+        const bool follow = items_before + chunk_items <= a.item_capacity;
+        for (mla_i64 k = tid; follow && k < chunk_items; k += ${T}) {
             mla_u32 low = 0;
             mla_u32 high = ${T - 1};
             while (low < high) {
@@ -192,20 +199,18 @@ ${emit.signature(plan)}
             const mla_i32 from = item_tile(a, s, t, weight, split);
             const mla_i32 to = item_tile(a, s, t, weight, split + 1);
             const mla_i64 item = items_before + k;
-            if (item < a.item_capacity) {
-                mla_i32 slot = ${work.DIRECT};
-                if (length > 0 && length < a.q_len)
-                    slot = ${work.REFUSED};
-                else if (splits > 1)
-                    slot = a.unit_slots[unit] + split;
-                mla_i32 *out = a.items + item * ${plan.tile.item_ints};
-                out[${item("request")}] = (mla_i32)(unit / s.row_tiles);
-                out[${item("row_tile")}] = row_tile;
-                out[${item("first_tile")}] = from;
-                out[${item("end_tile")}] = to < tiles ? to : tiles;
-                out[${item("slot")}] = slot;
-                out[${item("seq_len")}] = length;
-            }
+            mla_i32 slot = ${work.DIRECT};
+            if (length > 0 && length < a.q_len)
+                slot = ${work.REFUSED};
+            else if (splits > 1)
+                slot = a.unit_slots[unit] + split;
+            mla_i32 *out = a.items + item * ${plan.tile.item_ints};
+            out[${item("request")}] = (mla_i32)(unit / s.row_tiles);
+            out[${item("row_tile")}] = row_tile;
+            out[${item("first_tile")}] = from;
+            out[${item("end_tile")}] = to < tiles ? to : tiles;
+            out[${item("slot")}] = slot;
+            out[${item("seq_len")}] = length;
 
             // This item begins the CTAs after the one before it.
             mla_i32 before = last_cta;
@@ -223,12 +228,14 @@ ${emit.signature(plan)}
         }
 
         // The chunk's last item tells the next chunk where it stands.
-        const mla_i64 last_unit = s.units - chunk < ${T} ? s.units - chunk - 1 : ${T - 1};
-        const mla_i32 last_begin = last_unit == 0 ? 0 : unit_items_end[last_unit - 1];
-        const mla_i64 last_tile = unit_first_tile[last_unit];
-        last_cta = cta_of(s, last_tile
-                                 + item_tile(a, s, last_tile, unit_weight[last_unit],
-                                             unit_items_end[last_unit] - last_begin - 1));
+        if (follow) {
+            const mla_i64 last_unit = s.units - chunk < ${T} ? s.units - chunk - 1 : ${T - 1};
+            const mla_i32 last_begin = last_unit == 0 ? 0 : unit_items_end[last_unit - 1];
+            const mla_i64 last_tile = unit_first_tile[last_unit];
+            last_cta = cta_of(s, last_tile
+                                     + item_tile(a, s, last_tile, unit_weight[last_unit],
+                                                 unit_items_end[last_unit] - last_begin - 1));
+        }
         tiles_before += chunk_tiles;
         items_before += chunk_items;
         slots_before += chunk_slots;
@@ -236,18 +243,19 @@ ${emit.signature(plan)}
     }
 
     // CTAs without work end where all items end.
-    for (mla_i32 c = last_cta + 1 + (mla_i32)tid; c <= a.ctas; c += ${T})
+    const bool fits = items_before <= a.item_capacity;
+    for (mla_i32 c = last_cta + 1 + (mla_i32)tid; fits && c <= a.ctas; c += ${T})
         a.item_begin[c] = (mla_i32)items_before;
     if (tid == 0u) {
-        if (items_before > a.item_capacity)
+        if (!fits)
             status |= ${work.STATUS.item_capacity};
         if (slots_before > a.slot_capacity)
             status |= ${work.STATUS.slot_capacity};
-        a.unit_slots[s.units] = (mla_i32)slots_before;
-        a.header[${header("items")}] = (mla_i32)items_before;
-        a.header[${header("slots")}] = (mla_i32)slots_before;
+        a.unit_slots[s.units] = saturated(slots_before);
+        a.header[${header("items")}] = saturated(items_before);
+        a.header[${header("slots")}] = saturated(slots_before);
         a.header[${header("status")}] = status;
-        a.header[${header("tiles")}] = (mla_i32)(s.tiles > 0x7fffffff ? 0x7fffffff : s.tiles);
+        a.header[${header("tiles")}] = saturated(s.tiles);
     }
 }
 

@@ -11,6 +11,14 @@
 @ assert(load.lanes == 8 or load.lanes == 4 or load.lanes == 2)
 @ local last_stage = (t.stages - 1) * t.stage
 @ local some = load.pieces < load.lanes
+@ -- Fragments of `count` times 16 rows at k-step `k` of a stage, two to a line.
+@ local function fragments(from, count, k)
+@     local list = {}
+@     for i = 0, count - 1 do
+@         list[i + 1] = string.format("matrices<%d>(%s)", 16 * i * t.stride + 32 * k, from)
+@     end
+@     return (table.concat(list, ", "):gsub("(, [^,]*), ", "%1,\n" .. string.rep(" ", 20)))
+@ end
 @ local purpose = "kv_b: latents expanded by kv_b_proj.  k_nope[t][h] and v[t][h] are the latent of "
 @     .. string.format("token t times the first %d and the other %d rows of head h, ", d.nope, d.v)
 @     .. "which are read where they lie."
@@ -43,6 +51,21 @@ static __device__ __forceinline__ const char *weights(const ${plan.args.struct} 
            + (mla_i64)(row % ${t.head}u) * a.kv_b_row_stride;
 }
 
+// c += x * w, 16 of k; a fragment of w is two n-tiles.
+static __device__ __forceinline__ void multiply(float4 (&c)[${m_tiles}][${n_tiles}],
+                                                const mla_v4 (&x)[${m_tiles}],
+                                                const mla_v4 (&w)[${n_tiles // 2}])
+{
+#pragma unroll
+    for (mla_i32 n = 0; n < ${n_tiles // 2}; ++n) {
+#pragma unroll
+        for (mla_i32 m = 0; m < ${m_tiles}; ++m) {
+            mma(c[m][2 * n], x[m].x, x[m].y, x[m].z, x[m].w, w[n].x, w[n].y);
+            mma(c[m][2 * n + 1], x[m].x, x[m].y, x[m].z, x[m].w, w[n].z, w[n].w);
+        }
+    }
+}
+
 ${emit.signature(plan)}
 {
     extern __shared__ __align__(128) char shared[];
@@ -54,15 +77,16 @@ ${emit.signature(plan)}
     // Tokens first: the tiles of a block of latents, then the next columns.
     const mla_u32 tokens = (mla_u32)a.tokens;
     const mla_u32 token_tiles = (tokens + ${t.rows - 1}u) / ${t.rows}u;
-    const mla_u32 block = blockIdx.x / ${t.block_tiles * t.groups}u * ${t.block_tiles}u;
-    const mla_u32 place = blockIdx.x % ${t.block_tiles * t.groups}u;
+    const mla_u32 id = blockIdx.y * gridDim.x + blockIdx.x;
+    const mla_u32 block = id / ${t.block_tiles * t.groups}u * ${t.block_tiles}u;
+    const mla_u32 place = id % ${t.block_tiles * t.groups}u;
     const mla_u32 tiles = min(${t.block_tiles}u, token_tiles - block);
     const mla_u32 first_token = (block + place % tiles) * ${t.rows}u;
     const mla_u32 first_column = place / tiles * ${t.walk * t.columns}u;
 @ if t.walk == 1 then
     const mla_u32 end_column = first_column + ${t.columns}u;
 @ else
-    const mla_u32 end_column = min(first_column + ${t.walk * t.columns}u, COLUMNS + 0u);
+    const mla_u32 end_column = min(first_column + ${t.walk * t.columns}u, (mla_u32)COLUMNS);
 @ end
 
     // The loader: ${load.lanes} lanes a row, ${load.pass} rows a pass; eight lanes write to all banks.
@@ -78,7 +102,8 @@ ${emit.signature(plan)}
 @ end
     const mla_u32 load_to = base + row * ${t.stride}u + 16u * piece;
 @ -- Row p of W's tile holds column(p); a pass adds a constant to both.
-    const mla_u32 in_tile = 8u * ((row >> 1) & 3u) + 2u * ((row >> 3) & ${load.pass < 32 and 1 or 3}u) + (row & 1u)${load.pass > 32 and " + (row & ~31u)" or ""};
+    const mla_u32 in_tile = 8u * ((row >> 1) & 3u) + 2u * ((row >> 3) & ${load.pass < 32 and 1 or 3}u)
+                            + (row & 1u)${load.pass > 32 and " + (row & ~31u)" or ""};
     const char *x[${load.latent_passes}];
     const char *w[${load.weight_passes}];
 @ for i = 0, load.latent_passes - 1 do
@@ -158,18 +183,9 @@ ${emit.signature(plan)}
             const mla_u32 w_stage = w_from + stage;
 @ for k = 0, t.depth // 16 - 1 do
             {
-@     for m = 0, m_tiles - 1 do
-                const mla_v4 x${m} = matrices<${16 * m * t.stride + 32 * k}>(x_stage);
-@     end
-@     for n = 0, n_tiles - 1, 2 do
-                const mla_v4 w${n} = matrices<${8 * n * t.stride + 32 * k}>(w_stage);
-@     end
-@     for n = 0, n_tiles - 1 do
-@         local b = n % 2 == 0 and string.format("w%d.x, w%d.y", n, n) or string.format("w%d.z, w%d.w", n - 1, n - 1)
-@         for m = 0, m_tiles - 1 do
-                mma(c[${m}][${n}], x${m}.x, x${m}.y, x${m}.z, x${m}.w, ${b});
-@         end
-@     end
+                const mla_v4 x[] = {${fragments("x_stage", m_tiles, k)}};
+                const mla_v4 w[] = {${fragments("w_stage", n_tiles // 2, k)}};
+                multiply(c, x, w);
             }
 @ end
             stage = stage == ${last_stage}u ? 0u : stage + STAGE;

@@ -27,11 +27,7 @@ ${include("frag/convert.tpl", {dtype = plan.dtype, want = {unpack = true, pack =
 
 ${include("frag/explog.tpl", {base = base})}
 
-// Infinite or NaN: the LSE of an empty set.
-static __device__ __forceinline__ bool is_empty(float lse)
-{
-    return (__float_as_uint(lse) & 0x7f800000u) == 0x7f800000u;
-}
+${include("frag/lse.tpl")}
 
 // a * wa + b * wb for a pair, rounded once.
 static __device__ __forceinline__ mla_u32 blend2(mla_u32 a, mla_u32 b, float wa, float wb)
@@ -45,13 +41,6 @@ static __device__ __forceinline__ mla_v4 blend8(mla_v4 a, mla_v4 b, float wa, fl
     a.${r} = blend2(a.${r}, b.${r}, wa, wb);
 @ end
     return a;
-}
-
-// One value of a [tokens, H] tensor with strides in bytes.
-static __device__ __forceinline__ float *lse_at(const void *p, mla_i64 token_stride,
-                                                mla_i64 head_stride, mla_u32 token, mla_u32 head)
-{
-    return (float *)((char *)p + (mla_i64)token * token_stride + (mla_i64)head * head_stride);
 }
 
 ${args.kernel_struct(plan.args)}

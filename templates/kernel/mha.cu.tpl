@@ -10,20 +10,9 @@
 @ local purpose = "mha: softmax(scale * Q K^T) V of every request and head, K as "
 @     .. (plan.variant == "concat" and "one tensor" or d.rope > 0 and "k_nope and the heads' common k_rope" or "k_nope")
 @     .. ", O in " .. plan.dtype .. ", LSE in fp32."
-@ -- The copies of a tile of K (and with both, of V), of which `left` rows exist, to byte `to`.
-@ local function copy_keys(left, to)
-@     local out = {}
-@     for _, l in ipairs(t.load.keys) do
-@         out[#out + 1] = string.format("copy_%s(to_%s%s, from_%s, a.%s_token_stride, %s);", l.name, l.name,
-@             to, l.name, l.name, left)
-@     end
-@     return table.concat(out, "\n")
-@ end
-@ local function copy_values(left, to)
-@     return string.format("copy_v(to_v%s, from_v, a.v_token_stride, %s);", to, left)
-@ end
-@ local function copy_tile(left, to)
-@     return double and copy_keys(left, to) .. "\n" .. copy_values(left, to) or copy_keys(left, to)
+@ -- Copies K of a tile, and V where they go together, into the buffers at byte `to`.
+@ local function copy_first(left, to)
+@     return string.format("copy_%s(a, rows, %s, %s);", double and "tile" or "keys", to, left)
 @ end
 @ local loaders = {}
 @ for _, l in ipairs(t.load.keys) do
@@ -45,20 +34,21 @@ ${include("frag/explog.tpl", {base = "2"})}
 
 ${mma.text(plan.dtype)}
 
-${include("frag/mha_load.tpl", {load = t.load})}
-
-// exp of two neighbouring scores, added to `sum` and rounded to a pair.
+// exp of two neighbouring scores, rounded to a pair, and added to `sum` or the first of it.
+template <bool FIRST>
 static __device__ __forceinline__ mla_u32 weights(float s0, float s1, float scale, float reference,
                                                   float &sum)
 {
     const float p0 = exp_2(fmaf(s0, scale, reference));
     const float p1 = exp_2(fmaf(s1, scale, reference));
-    sum += p0;
+    sum = FIRST ? p0 : sum + p0;
     sum += p1;
     return pack2(p0, p1);
 }
 
 ${args.kernel_struct(plan.args)}
+
+${include("frag/mha_load.tpl", {load = t.load, together = double, struct = plan.args.struct})}
 
 // Where things are in shared memory, in bytes.
 enum {
@@ -78,10 +68,11 @@ ${emit.signature(plan)}
     const mla_u32 g = lane >> 2; // lane = 4 g + quad
     const mla_u32 quad = lane & 3u;
 
-    // Addresses that stay: where the loaders write, and the lane's rows of K, V and Q fragments.
+    // What stays: the loader's places and steps, and the lane's rows of K, V and Q fragments.
+    key_rows rows;
 @ for _, l in ipairs(loaders) do
-    const mla_u32 to_${l.name} =
-        pinned(base + ${l.name == "v" and "VALUES" or l.to .. "u"} + threadIdx.x / ${l.lanes}u * ${l.row_stride}u + threadIdx.x % ${l.lanes}u * 16u);
+    rows.to_${l.name} = pinned(base + ${l.name == "v" and "VALUES" or l.to .. "u"} + threadIdx.x / ${l.lanes}u * ${l.row_stride}u + threadIdx.x % ${l.lanes}u * 16u);
+    rows.step_${l.name} = pinned_wide(${math.min(l.rows, l.count)} * a.${l.name}_token_stride);
 @ end
     const mla_u32 k_from =
         pinned(base + (8u * (lane >> 4) + (lane & 7u)) * ${t.k_stride}u + 16u * ((lane >> 3) & 1u));
@@ -89,7 +80,7 @@ ${emit.signature(plan)}
         pinned(base + VALUES + (lane & 15u) * ${t.v_stride}u + 16u * (lane >> 4));
     const mla_u32 q_from = pinned(base + QUERIES + (${16 * t.mt}u * warp + (lane & 15u)) * ${t.k_stride}u
                                   + 16u * (lane >> 4));
-    const float scale = a.softmax_scale * ${f32(1.4426950408889634)}; // exp(x) = 2^(x log2 e)
+    const float scale = hidden(a.softmax_scale * ${f32(1.4426950408889634)}); // exp(x) = 2^(x log2 e)
 @ if t.column_chunks > 1 then
     const mla_i64 head = blockIdx.y / ${t.column_chunks}u;
     const mla_i32 first_column = (mla_i32)(blockIdx.y % ${t.column_chunks}u) * ${t.columns}; // of V
@@ -122,12 +113,14 @@ ${emit.signature(plan)}
         const mla_i32 warp_rows = q_len - warp_row < ${16 * t.mt} ? q_len - warp_row : ${16 * t.mt};
         const mla_i32 end_key = a.causal ? seen + first_row + block_rows - 1 : k_len;
         const mla_i32 warp_end = warp_rows <= 0 ? 0 : a.causal ? seen + warp_row + warp_rows - 1 : k_len;
-        const mla_i32 beyond = end_key - warp_end; // keys at the end that no row of the warp sees
-        const mla_i32 masked_below = end_key - (a.causal ? seen + warp_row : k_len) + ${t.n};
+        const mla_i32 warp_sees = (a.causal ? seen + warp_row : k_len) - end_key; // its first row
+        const mla_i32 beyond = pinned(end_key - warp_end); // keys at the end that no row of it sees
+        const mla_i32 masked_below = pinned(${t.n} - warp_sees);
+        const mla_i32 lane_sees = pinned(warp_sees + (a.causal ? (mla_i32)g : 0) - 2 * (mla_i32)quad);
 
         // Rows of this thread.
 @ for _, l in ipairs(loaders) do
-        const char *from_${l.name} =
+        rows.from_${l.name} =
             (const char *)a.${l.name} + (k_begin + threadIdx.x / ${l.lanes}u) * a.${l.name}_token_stride${l.name == "k_rope" and "" or " + head * a." .. l.name .. "_head_stride"}
             + threadIdx.x % ${l.lanes}u * 16u${l.name == "v" and t.column_chunks > 1 and " + 2 * column" or ""};
 @ end
@@ -138,7 +131,7 @@ ${emit.signature(plan)}
 @ end
 @ if t.smem.early then
         if (end_key > 0) {
-            ${copy_tile("end_key", "")}
+            ${copy_first("end_key", "0u")}
         }
         copies_commit();
 @ end
@@ -153,7 +146,7 @@ ${emit.signature(plan)}
 @     if not t.smem.early then
         __syncthreads();
         if (end_key > 0) {
-            ${copy_tile("end_key", "")}
+            ${copy_first("end_key", "0u")}
         }
         copies_commit();
 @     end
@@ -162,7 +155,7 @@ ${emit.signature(plan)}
         // O, and per row the reference of its exponents (negated) and the sum of P.
 @ for i = 0, t.mt - 1 do
 @     for c = 0, t.columns // 8 - 1 do
-        float4 o${i}_${c} = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        float4 o${i}_${c} = zeros();
 @     end
 @ end
 @ for r = 0, 2 * t.mt - 1 do
@@ -190,8 +183,7 @@ ${emit.signature(plan)}
             copies_wait<0>();
             __syncthreads();
             if (left > ${t.n}) {
-                const mla_u32 other = STAGE - stage;
-                ${copy_tile("left - " .. t.n, " + other")}
+                ${copy_first("left - " .. t.n, "STAGE - stage")}
             }
             copies_commit();
             if (left > beyond) {
@@ -207,7 +199,7 @@ ${emit.signature(plan)}
             // K is there, and V of the tile before is done with.
             copies_wait<0>();
             __syncthreads();
-            ${copy_values("left", "")}
+            copy_values(a, rows, 0u, left);
             copies_commit();
             ${scores_declared()}
             if (left > beyond) {
@@ -218,7 +210,7 @@ ${emit.signature(plan)}
             copies_wait<0>();
             __syncthreads();
             if (left > ${t.n}) {
-                ${copy_keys("left - " .. t.n, "")}
+                ${copy_first("left - " .. t.n, "0u")}
             }
             copies_commit();
             if (left > beyond) {

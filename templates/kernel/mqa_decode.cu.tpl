@@ -77,9 +77,9 @@ ${emit.signature(plan)}
     const lane_role me = role();
 
     // Addresses that stay: the loader's row and chunk, fragments of K, V and P, partial sums.
-    const mla_i32 load_row = (mla_i32)(threadIdx.x >> 3);
+    const mla_u32 load_row = threadIdx.x >> 3;
     const mla_u32 load_chunk = threadIdx.x & 7u;
-    const mla_u32 load_to = pinned(base + STAGES + (mla_u32)load_row * ${t.row_stride}u + load_chunk * 16u);
+    const mla_u32 load_to = pinned(base + STAGES + load_row * ${t.row_stride}u + load_chunk * 16u);
 @ if t.score_tiles > 1 then
     const mla_u32 k_row = ${t.wn > 1 and 8 * t.score_tiles .. "u * me.wn + " or ""}8u * (me.lane >> 4) + (me.lane & 7u);
     const mla_u32 k_from = pinned(base + STAGES + k_row * ${t.row_stride}u + 32u * me.wk
@@ -127,7 +127,7 @@ ${emit.signature(plan)}
 
         mla_u32 stage = 0;
 #pragma unroll 1
-        for (mla_i32 key = first_key; key < end_key; key += ${t.n}) {
+        for (mla_u32 key = first_key; key < end_key; key += ${t.n}u) {
             ${include("frag/decode_next_tile.tpl", {t = t})}
 
             ${include("frag/decode_scores.tpl", {t = t})}

@@ -11,13 +11,22 @@ local families = use("families")
 
 local M = {}
 
-local function template_of(family)
+local function has(list, wanted)
+    for _, item in ipairs(list) do
+        if item == wanted then
+            return true
+        end
+    end
+    return false
+end
+
+local function template_of(plan)
     for _, f in ipairs(families) do
-        if f.family == family then
+        if f.family == plan.family and has(f.variants, plan.variant) then
             return f.template
         end
     end
-    error("family " .. family .. " is not in families.lua")
+    error("variant '" .. plan.variant .. "' of " .. plan.family .. " is not in families.lua")
 end
 
 -- files(spec, plans, meta) -> array of { path, template, params }.
@@ -30,7 +39,7 @@ function M.files(spec, plans, meta)
     for _, plan in ipairs(plans) do
         out[#out + 1] = {
             path = plan.source,
-            template = template_of(plan.family),
+            template = template_of(plan),
             params = { plan = plan, spec = spec, meta = meta },
         }
     end

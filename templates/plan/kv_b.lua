@@ -119,12 +119,12 @@ local function loader(shape, depth)
     }
 end
 
--- Column tiles per CTA: WAVES waves at TYPICAL_TOKENS, and few enough groups that a grid
--- of rows * 2^31 / rows fits one axis.
+-- Column tiles per CTA: WAVES waves at TYPICAL_TOKENS, and few enough groups that 32 bits
+-- number the CTAs of 2^31 tokens.
 local function walk_of(shape, column_tiles, arch)
     local ctas = base.ceil_div(TYPICAL_TOKENS, shape.rows) * column_tiles
     local walk = math.max(1, ctas // (WAVES * shape.ctas * arch.sm_count))
-    return math.max(walk, base.ceil_div(column_tiles, shape.rows))
+    return math.max(walk, base.ceil_div(column_tiles, 2 * shape.rows - 1))
 end
 
 local function registers(tile)
@@ -198,8 +198,8 @@ function M.plans(spec, arch, heads)
                 smem_dynamic = tile.stages * tile.stage,
                 pdl = arch.pdl,
                 grid = {
-                    launch.axis_of(1, launch.per("tokens", tile.rows), launch.const(tile.groups)),
-                    launch.axis_of(2, launch.const(1)),
+                    launch.axis_of(1, launch.per("tokens", tile.rows)),
+                    launch.axis_of(2, launch.const(tile.groups)),
                     launch.axis_of(3, launch.const(1)),
                 },
             },

@@ -7,7 +7,7 @@
 -- is the identity: a side whose LSE is infinite or NaN is not read, the other one
 -- is passed on bit for bit, and two empties give O = 0 and the empty LSE.
 -- Variant "" has rows of v_head_dim (after the V projection), "latent" rows of
--- kv_lora_rank (before it).
+-- kv_lora_rank (before it); for more than two sides see merge_state_n.lua.
 --
 -- Floor per (token, head), width D: 2 * 2 * D bytes of O and 8 of LSE in, 2 * D and 4
 -- out; an empty side saves its 2 * D.
@@ -30,6 +30,7 @@ local symbol = use("lib/symbol")
 local M = {}
 
 local WARPS = 4
+M.THREADS = 32 * WARPS
 local LANES, LANES_WIDE = 8, 16
 
 -- D is v_head_dim, and kv_lora_rank in the variant "latent".
@@ -53,9 +54,15 @@ local function arguments(spec)
     return args.layout(symbol.args_struct("merge_state"), fields, spec.dtype)
 end
 
-local function tile(width, heads)
+-- Lanes for a row of `width` values.
+local function lanes_of(width)
     local vectors = width // plan.VECTOR
-    local lanes = vectors > 64 and LANES_WIDE or math.min(LANES, plan.power_of_two(vectors))
+    return vectors > 64 and LANES_WIDE or math.min(LANES, plan.power_of_two(vectors))
+end
+
+-- How the rows of whole tokens fall on CTAs, `lanes` lanes each.
+function M.tile(width, heads, lanes)
+    local vectors = width // plan.VECTOR
     local rows = WARPS * 32 // lanes
     local tokens = rows // plan.gcd(heads, rows)
     return {
@@ -83,12 +90,12 @@ local function costs(spec, t)
 end
 
 local function make(spec, arch, heads, variant, width)
-    local t = tile(width, heads)
+    local t = M.tile(width, heads, lanes_of(width))
     return plan.new(spec, arch, heads, "merge_state", {
         variant = variant,
         args = arguments(spec),
         launch = {
-            block = { 32 * WARPS, 1, 1 },
+            block = { M.THREADS, 1, 1 },
             pdl = arch.pdl,
             grid = {
                 launch.axis_of(1, launch.per("tokens", t.tokens_per_block)),

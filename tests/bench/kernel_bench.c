@@ -125,7 +125,7 @@ static void print_traffic(struct bench *b, const char *symbol,
     printf("%-62s %4lld %11.0f %6.3f %6.3f %6.3f %7.0f %10.0f %9.0f%s\n",
            symbol, (long long)t->tokens, t->floor, t->dram / floor,
            t->l2 / floor, t->requested / floor, t->bank_conflicts,
-           t->warp_insns, t->mma_count, mark(t->dram / floor <= dram_bar));
+           t->warp_insns, t->mma_count, mark(t->dram <= dram_bar * floor + t->rounding));
     if (why)
         printf("  %s\n", why);
 }

@@ -26,6 +26,7 @@ const char *bench_compile(const struct num_subject *s,
 struct bench_traffic {
     int64_t tokens;
     double floor;     /* bytes: each input and each output once */
+    double rounding;  /* bytes: a sector for each tensor's ragged end */
     double requested; /* bytes that lanes ask for */
     double l2;        /* bytes behind an L1 that never evicts, stores added */
     double dram;      /* bytes of the different 32-byte sectors */

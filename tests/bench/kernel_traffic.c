@@ -93,6 +93,7 @@ const char *bench_measure(struct num_device *d, const struct num_subject *s,
     out->tokens = tokens;
     c = num_case_make(s, f, &shape, 1);
     out->floor = floor_of(c);
+    out->rounding = SECTOR * c->tensors;
     d->counters_reset();
     if (num_run_once(d, c, &run, &v))
         why = read_counters(d, s, out);
