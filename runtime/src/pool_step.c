@@ -248,6 +248,7 @@ static mla_status take_stage(mla_pool *pool, struct mla__stage **out)
     const struct mla__driver *d = &pool->ctx->driver;
     struct mla__stage *stage = &pool->stage[pool->next_stage];
 
+    *out = stage;
     if (stage->in_flight) {
         int result = d->event_query(stage->event);
         if (result == MLA__CUDA_NOT_READY) {
@@ -258,7 +259,6 @@ static mla_status take_stage(mla_pool *pool, struct mla__stage **out)
             return mla__pool_cuda_fail(pool, "cuEventSynchronize", result);
         stage->in_flight = false;
     }
-    *out = stage;
     return MLA_OK;
 }
 

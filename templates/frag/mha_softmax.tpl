@@ -1,8 +1,12 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- P = exp(S - reference) against the references as they stand; the warp votes whether the tile is
-@ -- redone with new ones.  Input: t.  Row r of a lane is row 16 (r / 2) + 8 (r % 2) + g of its warp's.
+@ -- redone with new ones.  Inputs: t, dtype.  Row r of a lane is row 16 (r / 2) + 8 (r % 2) + g of its warp's.
 @ -- A quad of lanes shares a row.
 @ local rows, tiles = 2 * t.mt, t.n // 8
+@ -- How far above the maximum, in powers of two, a reference starts.  P in bf16 is as exact when it
+@ -- is small, and a rising maximum has further to go; in fp16 it would fall below the normal range.
+@ local headroom = dtype == "bf16" and 8 or 0
+@ local above = headroom == 0 and "" or " + " .. f32(headroom + 0.0)
 @ -- The two columns of row r in tile n of S.
 @ local function pair(r, n)
 @     local s = string.format("s%d_%d", r // 2, n)
@@ -63,7 +67,7 @@ if (left == end_key) {
 @ for r = 0, rows - 1 do
     {
 ${maximum(r, "        ")}
-        reference${r} = -(fmaxf(top, -1e30f) * scale);
+        reference${r} = -(fmaxf(top, -1e30f) * scale${above});
     }
 @ end
 }
@@ -94,7 +98,7 @@ ${maximum(r, "        ", true)}
         const mla_u32 outgrown = __ballot_sync(0xffffffffu, tile_sum${r} > 256.0f);
         const float old = reference${r};
         if (outgrown >> (4u * g) & 15u)
-            reference${r} = -(top * scale);
+            reference${r} = -(top * scale${above});
         const float shrink = exp_2(reference${r} - old);
         row_sum${r} *= shrink;
 @     local lo, hi = r % 2 == 0 and "x" or "z", r % 2 == 0 and "y" or "w"

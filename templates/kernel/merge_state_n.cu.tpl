@@ -90,6 +90,7 @@ ${emit.signature(plan)}
     const float lowest = __uint_as_float(0xff7fffffu);
     float top = lowest;
     mla_u32 sides = 0;
+#pragma unroll 1
     for (mla_u32 rank = lane; rank < ranks; rank += ${t.lanes}u) {
         const float lse = *(const float *)(lses + rank * a.lse_parts_rank_stride);
         if (!is_empty(lse)) {
@@ -109,6 +110,7 @@ ${emit.signature(plan)}
     float sum[${t.chunks}][8] = {};
     float total = 0.0f;
     row_part out = zero_row();
+#pragma unroll 1
     for (mla_u32 rank = 0; rank < ranks; rank += ${t.ahead}u) {
 @ for i = 0, t.ahead - 1 do
 @     if i == 0 then

@@ -190,7 +190,7 @@ ${emit.signature(plan)}
                 ${scores_declared()}
                 ${include("frag/mha_scores.tpl", {t = t})}
 
-                ${include("frag/mha_softmax.tpl", {t = t})}
+                ${include("frag/mha_softmax.tpl", {t = t, dtype = plan.dtype})}
 
                 ${include("frag/mha_values.tpl", {t = t})}
             }
@@ -214,7 +214,7 @@ ${emit.signature(plan)}
             }
             copies_commit();
             if (left > beyond) {
-                ${include("frag/mha_softmax.tpl", {t = t})}
+                ${include("frag/mha_softmax.tpl", {t = t, dtype = plan.dtype})}
 
                 ${include("frag/mha_values.tpl", {t = t})}
             }

@@ -82,7 +82,7 @@ const char *bench_measure(struct num_device *d, const struct num_subject *s,
     static struct num_verdict v; /* holds the text that is returned */
     struct num_shape shape = {"bench", tokens, NUM_TIGHT, NUM_TIGHT, 0, false};
     struct num_run run = {NUM_POISON_ZERO, 0, 0, tokens, false, true};
-    const struct num_family *f = num_family_find(s->info.family);
+    const struct num_family *f = num_family_of(s);
     const char *why = v.why;
     struct num_case *c;
 

@@ -40,7 +40,9 @@ enum num_flag {
     NUM_ALL_POISONS = 1 << 17, /* one run per poison */
     NUM_WINDOWS = 1 << 18,     /* parts of the batch, on their own */
     NUM_CLAMPED = 1 << 19,     /* a grid at its limit: kernels must loop */
-    NUM_ONE_BUFFER = 1 << 24   /* two outputs are views of one buffer */
+    NUM_ONE_BUFFER = 1 << 24,  /* two outputs are views of one buffer */
+    NUM_NO_RANKS = 1 << 25,
+    NUM_MANY_RANKS = 1 << 26   /* more than the lanes of a row */
 };
 
 struct num_shape {
@@ -115,6 +117,10 @@ void num_case_free(struct num_case *c);
 
 /* The family of that name, or NULL. */
 const struct num_family *num_family_find(const char *name);
+
+/* The family that a kernel is tested as, or NULL: <family>_<variant up to its
+ * first underscore> where there is one, else <family>. */
+const struct num_family *num_family_of(const struct num_subject *s);
 
 /* For builders: a vector, rows with one stride, rows per head, and the last
  * with the shape's layout.  The argument must exist in the kernel; its access,

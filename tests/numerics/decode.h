@@ -148,7 +148,9 @@ struct decode_own {
     int64_t *page[DECODE_MAX_BATCH];   /* their ids */
     const float *keys[DECODE_MAX_BATCH]; /* decoded, from `first` on */
     struct decode_places q, out, lse;
-    double *lse_value; /* [batch][rows], as the oracle finds them */
+    struct decode_lse {
+        double value, tolerance;
+    } *lse_of; /* [batch][rows], as the oracle finds them */
     int64_t items, slots; /* capacities */
     bool overflows; /* the work list does not fit: NaN everywhere */
 };

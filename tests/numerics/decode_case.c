@@ -369,8 +369,8 @@ struct num_case *decode_case_make(const struct decode_kernels *k,
     o->shape = shape;
     o->rows = (int64_t)shape->q_len * info->heads;
     o->row_tiles = (o->rows + k->rows - 1) / k->rows;
-    o->lse_value = num_alloc((size_t)(shape->batch * o->rows + 1) *
-                             sizeof(double));
+    o->lse_of = num_alloc((size_t)(shape->batch * o->rows + 1) *
+                          sizeof(*o->lse_of));
     build(c);
     return c;
 }
@@ -381,7 +381,7 @@ void decode_case_free(struct num_case *c)
 
     for (int b = 0; b < DECODE_MAX_BATCH; b++)
         free(o->page[b]);
-    free(o->lse_value);
+    free(o->lse_of);
     free(o);
     num_case_free(c);
 }

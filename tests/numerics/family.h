@@ -14,6 +14,7 @@ extern const struct num_family num_derive_weights;
 extern const struct num_family num_absorb_q;
 extern const struct num_family num_absorb_v;
 extern const struct num_family num_merge_state;
+extern const struct num_family num_merge_state_n;
 extern const struct num_family num_kv_b;
 
 #define NUM_SHAPES(table)                                                    \

@@ -8,6 +8,7 @@
  * bit.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "family.h"
@@ -225,10 +226,22 @@ const struct num_family *num_family_find(const char *name)
     static const struct num_family *const all[] = {
         &num_kv_append, &num_kv_gather, &num_concat_mla_k,
         &num_derive_weights, &num_absorb_q, &num_absorb_v, &num_merge_state,
-        &num_kv_b};
+        &num_merge_state_n, &num_kv_b};
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (strcmp(all[i]->name, name) == 0)
             return all[i];
     return NULL;
+}
+
+const struct num_family *num_family_of(const struct num_subject *s)
+{
+    const struct num_family *f;
+    char name[NUM_NAME];
+    int kind = (int)strcspn(s->info.variant, "_");
+
+    snprintf(name, sizeof(name), "%s_%.*s", s->info.family, kind,
+             s->info.variant);
+    f = num_family_find(name);
+    return f ? f : num_family_find(s->info.family);
 }

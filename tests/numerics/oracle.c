@@ -63,3 +63,20 @@ void oracle_merge(double lse_a, double lse_b, double base, double empty,
     *weight_b /= sum;
     *lse = top + log(sum) / unit;
 }
+
+void oracle_merge_n(const double *lse, int n, double base, double empty,
+                    double *weight, double *out)
+{
+    double unit = log(base), top = -INFINITY, sum = 0;
+
+    for (int i = 0; i < n; i++)
+        if (!oracle_lse_empty(lse[i]))
+            top = fmax(top, lse[i]);
+    for (int i = 0; i < n; i++) {
+        weight[i] = oracle_lse_empty(lse[i]) ? 0 : exp((lse[i] - top) * unit);
+        sum += weight[i];
+    }
+    for (int i = 0; i < n && sum > 0; i++)
+        weight[i] /= sum;
+    *out = sum > 0 ? top + log(sum) / unit : empty;
+}

@@ -77,4 +77,8 @@ bool oracle_lse_empty(double lse);
 void oracle_merge(double lse_a, double lse_b, double base, double empty,
                   double *weight_a, double *weight_b, double *lse);
 
+/* The same of n results, n >= 0; weight[n]. */
+void oracle_merge_n(const double *lse, int n, double base, double empty,
+                    double *weight, double *out);
+
 #endif

@@ -36,45 +36,57 @@ static void divide(double *x, int n, double by)
         x[i] /= by;
 }
 
-/* Scores of all keys; returns the greatest. */
-static double all_scores(const double *q, const struct oracle_keys *keys,
-                         double scale, double *score)
+static double dot_size(const double *q, const float *key, int dims)
 {
-    double top = -INFINITY;
+    double sum = 0;
+    for (int d = 0; d < dims; d++)
+        sum += fabs(q[d] * (double)key[d]);
+    return sum;
+}
+
+/* Scores of all keys; returns the key with the greatest. */
+static int64_t all_scores(const double *q, const struct oracle_keys *keys,
+                          double scale, double *score)
+{
+    int64_t top = 0;
     for (int64_t s = 0; s < keys->count; s++) {
         score[s] = scale * dot(q, keys->row + s * keys->dims, keys->dims);
-        top = fmax(top, score[s]);
+        top = score[s] > score[top] ? s : top;
     }
     return top;
 }
 
 void oracle_attention(const double *q, const struct oracle_keys *keys,
                       double scale, double base, double empty, double *o,
-                      double *size, double *lse)
+                      double *size, double *lse, double *lse_size)
 {
     size_t room = keys->count > 0 ? (size_t)keys->count : 1;
     double *score = malloc(room * sizeof(*score));
-    double top, sum = 0;
+    double sum = 0;
+    int64_t top;
 
     if (!score)
         abort();
     memset(o, 0, (size_t)keys->width * sizeof(*o));
     memset(size, 0, (size_t)keys->width * sizeof(*size));
     *lse = empty;
+    *lse_size = 0;
     top = all_scores(q, keys, scale, score);
     for (int64_t s = 0; s < keys->count; s++) {
-        double p = exp(score[s] - top);
+        double p = exp(score[s] - score[top]);
         sum += p;
         /* Below that a term is lost in a double's last place. */
         if (p > 1e-30)
             add_value(p, keys->row + s * keys->dims, keys->width, o, size);
     }
+    if (keys->count > 0) {
+        divide(o, keys->width, sum);
+        divide(size, keys->width, sum);
+        *lse = (score[top] + log(sum)) / log(base);
+        *lse_size = fabs(scale) / log(base) *
+                    dot_size(q, keys->row + top * keys->dims, keys->dims);
+    }
     free(score);
-    if (keys->count <= 0)
-        return;
-    divide(o, keys->width, sum);
-    divide(size, keys->width, sum);
-    *lse = (top + log(sum)) / log(base);
 }
 
 void oracle_combine(const struct oracle_part *part, int n, int width,

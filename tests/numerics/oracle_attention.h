@@ -20,10 +20,12 @@ struct oracle_keys {
  * o[c]     = sum_s exp(score[s]) row[s][c] / sum_s exp(score[s])
  * size[c]  = the same with |row[s][c]|: what rounding errors are relative to
  * lse      = log of sum_s exp(score[s]), in `base`
- * Without keys o and size are 0 and lse is `empty`. */
+ * lse_size = sum_i |scale q[i] row[s][i]| for the s of the highest score, in
+ *            the same units
+ * Without keys o, size and lse_size are 0 and lse is `empty`. */
 void oracle_attention(const double *q, const struct oracle_keys *keys,
                       double scale, double base, double empty, double *o,
-                      double *size, double *lse);
+                      double *size, double *lse, double *lse_size);
 
 /* One part of a softmax result and the LSE of its keys. */
 struct oracle_part {

@@ -165,7 +165,7 @@ static void run_group(struct num_device *d, struct num_subject *s,
 void num_suite_run(struct num_device *d, struct num_subject *s,
                    const struct num_options *o, struct num_totals *totals)
 {
-    const struct num_family *f = num_family_find(s->info.family);
+    const struct num_family *f = num_family_of(s);
     struct num_shape *shapes;
     int count, end;
 

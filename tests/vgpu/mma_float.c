@@ -197,6 +197,7 @@ static void scalar_column(const struct vg_mma_operands *o, unsigned k0,
 
 typedef float vfloat __attribute__((vector_size(4 * LANES)));
 typedef int32_t vint __attribute__((vector_size(4 * LANES)));
+typedef uint32_t vuint __attribute__((vector_size(4 * LANES)));
 typedef int32_t vhalf __attribute__((vector_size(4 * LANES / 2)));
 typedef float vfhalf __attribute__((vector_size(4 * LANES / 2)));
 typedef double vdouble __attribute__((vector_size(8 * LANES / 2)));
@@ -281,14 +282,16 @@ INLINE void find_fields(const struct vg_mma_operands *o, unsigned k,
 }
 
 /* The largest exponent of each row's products and C, as a field.  The bias is
- * taken off before the sum: two fields together do not fit 32 bits. */
+ * taken off before the sum: two fields together do not fit 32 bits.  Where a
+ * factor is beyond, the sum may wrap: those columns do not use it. */
 INLINE vint largest(const struct fields *f, unsigned k0, unsigned n,
                     unsigned col, unsigned chunk, vfloat acc, int least)
 {
     vint e = vfields(acc, FIELD(least));
 
     for (unsigned k = k0; k < k0 + n; k++)
-        e = vmax(e, f->a[k * CHUNKS + chunk] + (f->b[k][col] - FIELD(0)));
+        e = vmax(e, (vint)((vuint)f->a[k * CHUNKS + chunk] +
+                           (uint32_t)(f->b[k][col] - FIELD(0))));
     return e;
 }
 
