@@ -86,6 +86,10 @@ static const struct flag {
      "threads that compile (default: one per CPU)"},
     {"--strict", SWITCH, FIELD(strict), BIT(IMPORT), NULL,
      "features beyond dense MLA are errors"},
+    {"--models", SWITCH, FIELD(models), BIT(LIST), NULL,
+     "a table of the built-in models instead"},
+    {"--results", TEXT, FIELD(results), BIT(LIST), "FILE",
+     "with --models: errors from what run-check --json printed"},
     {"--json", SWITCH, FIELD(json),
      BIT(PLAN) | OUT_VERBS | BIT(VERIFY) | BIT(LIST) | BIT(ENV), NULL,
      "results as JSON"},
@@ -344,6 +348,8 @@ static enum mlagen_status check_operands(struct mlagen_args *a,
 
     if (a->help)
         return MLAGEN_OK;
+    if (a->results && !a->models)
+        return usage_error(d, "'--results' goes with '--models'");
     if (v->operand == ONE_OPERAND && !a->operand)
         return usage_error(d, "'%s' needs %s; see 'mlagen %s -h'", v->name,
                            v->usage, v->name);

@@ -37,9 +37,10 @@ struct mlagen_args {
     const char *templates; /* -I */
     const char *symbol_prefix;
     const char *depfile; /* -MF */
+    const char *results; /* list --models --results */
     unsigned jobs;       /* -j; 0: not given */
     bool check, list_outputs, depend, json, json_errors;
-    bool quiet, verbose, strict, help;
+    bool quiet, verbose, strict, models, help;
 };
 
 /* Reads argv[1..].  Texts in *out point into argv.  What was understood before

@@ -201,6 +201,7 @@ void mlagen_reset(struct mlagen *g)
     json_decref(g->spec);
     json_decref(g->plans);
     json_decref(g->builds);
+    mlagen_outputs_free(&g->files); /* before the texts that it borrows */
     mlagen_outputs_free(&g->texts);
     mlagen_outputs_free(&g->cubins);
     g->doc = NULL;

@@ -43,6 +43,7 @@ struct mlagen {
     char *command;               /* that makes this generation again */
 
     /* cubin.c */
+    struct mlagen_outputs files; /* write.c: what mlagen_files showed */
     struct mlagen_outputs cubins;
     json_t *builds; /* symbol -> what the compiler said (manifest) */
 };

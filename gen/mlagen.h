@@ -110,6 +110,17 @@ enum mlagen_status mlagen_write(struct mlagen *g, const char *folder,
                                 struct mlagen_diags *d);
 void mlagen_report_free(struct mlagen_report *r);
 
+/* One file of the generation, in memory.  What it returns other than
+ * MLAGEN_OK ends the walk. */
+typedef enum mlagen_status (*mlagen_file_fn)(void *user, const char *path,
+                                             const char *data, size_t size);
+
+/* Calls `each` for the texts of the generation, manifest last, without writing
+ * anything: a program may compile them itself.  Path and data live until the
+ * context loads another spec or is closed. */
+enum mlagen_status mlagen_files(struct mlagen *g, mlagen_file_fn each,
+                                void *user, struct mlagen_diags *d);
+
 /* --- looking at it --------------------------------------------------------
  */
 
@@ -139,6 +150,16 @@ enum mlagen_status mlagen_inventory(struct mlagen *g, bool json,
                                     struct mlagen_buf *out,
                                     struct mlagen_diags *d);
 
+/* The built-in models as a Markdown table, or one JSON object: geometry, bytes
+ * in the cache, kernels.  `results`, unless NULL, is a file of one or more of
+ * the objects that `run-check --json` prints; it adds the largest errors.
+ * Loads every spec; the last one stays loaded.
+ * @return MLAGEN_IO when `results` cannot be read, MLAGEN_SPEC when it does
+ *         not hold such objects. */
+enum mlagen_status mlagen_models(struct mlagen *g, const char *results,
+                                 bool json, struct mlagen_buf *out,
+                                 struct mlagen_diags *d);
+
 /* --- beside the pipeline --------------------------------------------------
  */
 
@@ -156,6 +177,32 @@ enum mlagen_status mlagen_import(struct mlagen *g, const char *path,
 enum mlagen_status mlagen_verify(struct mlagen *g, const char *folder,
                                  struct mlagen_changes *changes,
                                  struct mlagen_diags *d);
+
+enum mlagen_bundle_flags {
+    MLAGEN_BUNDLE_CUBINS = 1,
+    MLAGEN_BUNDLE_PTX = 2, /* compiled now */
+    MLAGEN_BUNDLE_SOURCES = 4
+};
+
+/* Puts a generated folder into name.cu and name.h (NULL: the model's name):
+ * all kernels in one source; declarations, descriptors and, by the flags,
+ * files as C arrays in one header.  docs/vendoring.md shows their use.
+ * Appends a line of summary to `out`.
+ * @return MLAGEN_DIFFERENT when a file is not what the manifest lists;
+ *         MLAGEN_IO; MLAGEN_CUDA when PTX cannot be made. */
+enum mlagen_status mlagen_bundle(struct mlagen *g, const char *folder,
+                                 const char *name, unsigned flags,
+                                 struct mlagen_buf *out,
+                                 struct mlagen_diags *d);
+
+/* Where a line of a generated file comes from: "FILE:LINE" to the template's
+ * line and the expressions in it.  The file is rendered again from the spec in
+ * the manifest beside it, and must come out the same.  JSON or text.
+ * @return MLAGEN_USAGE for a place that is none, MLAGEN_DIFFERENT when the
+ *         file was edited or made by other templates, MLAGEN_IO. */
+enum mlagen_status mlagen_explain(struct mlagen *g, const char *place,
+                                  bool json, struct mlagen_buf *out,
+                                  struct mlagen_diags *d);
 
 /* Versions of the parts, the compiler and the device that are found; always
  * MLAGEN_OK, since what is missing is a finding, not a failure. */

@@ -480,6 +480,35 @@ enum mlagen_status mlagen_nvrtc_compile(const struct mlagen_nvrtc *n,
     return status;
 }
 
+enum mlagen_status mlagen_nvrtc_ptx(const struct mlagen_nvrtc *n,
+                                    const char *source, const char *name,
+                                    const char *shown, struct mlagen_arch arch,
+                                    char **ptx, size_t *size,
+                                    struct mlagen_diags *d)
+{
+    char option[64], arch_name[MLAGEN_ARCH_NAME];
+    const char *options[] = {option, "--std=c++17", "-default-device",
+                             "-lineinfo"};
+    struct mlagen_buf log = {0};
+    nvrtc_program program = NULL;
+    enum mlagen_status status;
+
+    *ptx = NULL;
+    if (!check_arch(n, arch, shown, d))
+        return MLAGEN_CUDA;
+    snprintf(option, sizeof option, "--gpu-architecture=compute_%s",
+             mlagen_arch_name(arch, arch_name) + strlen("sm_"));
+    status = run_program(n, source, name, shown, options,
+                         sizeof options / sizeof *options, &log, &program, d);
+    if (status == MLAGEN_OK) {
+        status =
+            take(n, program, n->f.ptx_size, n->f.ptx, "PTX", ptx, size, d);
+        n->f.destroy(&program);
+    }
+    mlagen_buf_free(&log);
+    return status;
+}
+
 void mlagen_compiled_free(struct mlagen_compiled *c)
 {
     mlagen_free(c->cubin);

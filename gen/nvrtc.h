@@ -68,6 +68,13 @@ enum mlagen_status mlagen_nvrtc_compile(const struct mlagen_nvrtc *n,
                                         struct mlagen_arch arch,
                                         struct mlagen_compiled *out,
                                         struct mlagen_diags *d);
+/* The same to PTX of the virtual architecture, with line numbers.  *ptx is
+ * freed with mlagen_free. */
+enum mlagen_status mlagen_nvrtc_ptx(const struct mlagen_nvrtc *n,
+                                    const char *source, const char *name,
+                                    const char *shown, struct mlagen_arch arch,
+                                    char **ptx, size_t *size,
+                                    struct mlagen_diags *d);
 void mlagen_compiled_free(struct mlagen_compiled *c);
 
 #endif

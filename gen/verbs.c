@@ -53,6 +53,8 @@ static enum mlagen_status run_plan(const struct run *r)
 
 static enum mlagen_status run_list(const struct run *r)
 {
+    if (r->a->models)
+        return mlagen_models(r->g, r->a->results, r->a->json, r->out, r->d);
     return mlagen_inventory(r->g, r->a->json, r->out, r->d);
 }
 

@@ -105,6 +105,20 @@ static enum mlagen_status assemble(const struct mlagen *g,
     return status;
 }
 
+enum mlagen_status mlagen_files(struct mlagen *g, mlagen_file_fn each,
+                                void *user, struct mlagen_diags *d)
+{
+    enum mlagen_status status = mlagen_render(g, d);
+
+    mlagen_outputs_free(&g->files);
+    if (status == MLAGEN_OK)
+        status = assemble(g, &g->files, d);
+    for (size_t i = 0; i < g->files.count && status == MLAGEN_OK; i++)
+        status = each(user, g->files.items[i].path, g->files.items[i].data,
+                      g->files.items[i].size);
+    return status;
+}
+
 /* Compares, and carries out unless nothing is to be written. */
 static enum mlagen_status settle(const struct mlagen_folder *f,
                                  const struct mlagen_outputs *all,

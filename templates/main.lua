@@ -11,6 +11,7 @@
 --   files(spec, plans, meta) which text to render from which template
 --   render(spec, plans, meta, first, step)  every step-th of those texts
 --   inventory()              what `mlagen list` shows beside specs and archs
+--   models(specs, archs, results)  the table of `mlagen list --models`
 --
 -- All of them are pure: same tables in, same tables out.
 
@@ -58,7 +59,7 @@ local function render(spec, plans, meta, first, step)
     return texts
 end
 
-local function inventory()
+local function family_names()
     local names, seen = {}, {}
     for _, family in ipairs(families) do
         if not seen[family.family] then
@@ -66,7 +67,15 @@ local function inventory()
             names[#names + 1] = family.family
         end
     end
-    return { families = names, dtypes = { "bf16", "fp16" } }
+    return names
+end
+
+local function inventory()
+    return { families = family_names(), dtypes = { "bf16", "fp16" } }
+end
+
+local function models(specs, archs, results)
+    return use("spec/models").models(kernels, family_names(), specs, archs, results)
 end
 
 return {
@@ -78,4 +87,5 @@ return {
     files = list_files,
     render = render,
     inventory = inventory,
+    models = models,
 }

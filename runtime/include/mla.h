@@ -89,7 +89,8 @@ extern "C" {
     X(CAPTURING, 29, "not while the stream is being captured")               \
     X(BROKEN, 30, "the pool's books do not balance")                         \
     X(NO_POLICY, 31, "no dispatch policy of that name")                      \
-    X(NO_METHOD, 32, "the policy has no method for the batch")
+    X(NO_METHOD, 32, "the policy has no method for the batch")               \
+    X(FORKED, 33, "the context was in use before a fork")
 
 typedef enum mla_status {
 #define MLA_STATUS_ENUM(name, number, text) MLA_##name = number,
@@ -120,7 +121,8 @@ enum { MLA_LOG_ERROR = 0, MLA_LOG_WARNING = 1, MLA_LOG_INFO = 2 };
 /* One line of log without newline.  Called on the caller's thread. */
 typedef void (*mla_log_fn)(void *user, int level, const char *text);
 
-/* Reallocates as realloc(3) does; size 0 frees and returns NULL. */
+/* Reallocates as realloc(3) does; size 0 frees and returns NULL.  Called from
+ * several threads where mla_prepare_some compiles. */
 typedef void *(*mla_alloc_fn)(void *user, void *block, size_t size);
 
 /* Start from MLA_OPTIONS_INIT; 0 and NULL mean the default everywhere. */
@@ -134,14 +136,18 @@ typedef struct mla_options {
     void *alloc_user;
     mla_log_fn log; /* else silence */
     void *log_user;
+    const char *cache; /* folder of compiled kernels, "" for none; else
+                          $MLA_CACHE, else $XDG_CACHE_HOME/mla or
+                          ~/.cache/mla */
 } mla_options;
 
 #define MLA_OPTIONS_INIT                                                     \
     { sizeof(mla_options), MLA_VERSION_NUMBER, 0, NULL, NULL, NULL, NULL,    \
-      NULL, NULL }
+      NULL, NULL, NULL }
 
 /* Makes a context.  options may be NULL.  Touches neither driver nor device
- * (safe before fork); the first call that needs them opens them.
+ * (safe before fork); the first call that needs them opens them.  After
+ * that a child process cannot use the context: its calls return FORKED.
  * Errors: VERSION (another major version), INVALID_ARGUMENT, OUT_OF_MEMORY. */
 MLA_API mla_status mla_context_create(const mla_options *options,
                                       mla_context **out);
@@ -267,12 +273,53 @@ MLA_API mla_status mla_kernel_field(const mla_kernel *kernel, int i,
 /* Forgets every value of the block. */
 MLA_API void mla_args_clear(mla_args *args);
 
+/* One file of a set that is in memory. */
+#ifndef MLA_FILE_DEFINED
+#define MLA_FILE_DEFINED
+typedef struct mla_file {
+    const char *path; /* as in the manifest: "src/x.cu" */
+    const void *data;
+    size_t bytes;
+} mla_file;
+#endif
+
+/* As mla_load, from memory: manifest.json, and of sources and cubins what
+ * there is (sources alone will do, and so will cubins).  name is what errors
+ * call the set.  paths and data must stay until mla_kernels_free.
+ * Errors: as mla_load. */
+MLA_API mla_status mla_load_files(mla_context *ctx, const char *name,
+                                  const mla_file *files, int count,
+                                  mla_kernels **out);
+
 /* Loads the kernel onto the device now rather than at its first launch.
- * The cubin comes first; if it is absent, or the driver has no use for it,
- * the source is compiled to PTX through NVRTC.
+ * The set's cubin comes first; if it is absent, or the driver has no use for
+ * it, the source is compiled through NVRTC, or what an earlier compilation
+ * of it left in the cache is taken (docs/jit-cache.md).
  * Errors: IO, CORRUPT, NO_KERNEL (the device cannot run this one),
- * NO_COMPILER, COMPILE (with the log), CUDA, DEVICE_LIMIT. */
+ * NO_COMPILER, COMPILE (with the log), CUDA, DEVICE_LIMIT, FORKED. */
 MLA_API mla_status mla_prepare(mla_kernel *kernel);
+
+/* A kernel is on the device, the done-th of total.  Called on the caller's
+ * thread. */
+typedef void (*mla_progress_fn)(void *user, int done, int total,
+                                const mla_kernel *kernel);
+
+/* Start from {sizeof(mla_prepare_options)}. */
+typedef struct mla_prepare_options {
+    size_t size;
+    int jobs; /* threads that compile; 0: one per CPU */
+    mla_progress_fn progress;
+    void *user;
+} mla_prepare_options;
+
+/* mla_prepare for count kernels of one set, or for each that mla_find would
+ * choose on the device; what has to be compiled is compiled in parallel.
+ * The others are prepared even if one fails; the first failure is returned.
+ * options may be NULL.  Errors: as mla_prepare, INVALID_ARGUMENT. */
+MLA_API mla_status mla_prepare_some(mla_kernel *const *kernels, int count,
+                                    const mla_prepare_options *options);
+MLA_API mla_status mla_prepare_all(mla_kernels *kernels,
+                                   const mla_prepare_options *options);
 
 /* As mla_launch, with the struct of the generated header by address.
  * bytes must be its size. */
@@ -344,8 +391,7 @@ MLA_API mla_status mla_pool_create(mla_context *ctx,
                                    const mla_pool_options *options,
                                    mla_pool **out);
 
-/* Waits for the pool's own copies and frees everything; the caller sees to
- * it that no kernel uses the buffers any more.  NULL is a no-op. */
+/* Waits for the device and frees everything.  NULL is a no-op. */
 MLA_API void mla_pool_destroy(mla_pool *pool);
 
 /* Copies the text of the last failed call into text[size]; "" if none.
@@ -519,6 +565,220 @@ MLA_API mla_status mla_pool_statistics(mla_pool *pool, mla_pool_stats *stats);
 /* Recounts the books.  Errors: BROKEN (names the page or sequence and what
  * is wrong), OUT_OF_MEMORY. */
 MLA_API mla_status mla_pool_check(mla_pool *pool);
+
+/* ------------------------------------------------------------------------
+ * Dispatch: which form of the attention a batch takes
+ *
+ * Every layer can be computed in the original (Normal) form, which expands
+ * latents to keys and values per head, or in the absorbed form, which works
+ * on the latents themselves.  A policy chooses; the answer is the same.
+ * A policy is immutable: any number of threads may ask one, each with a
+ * decision of its own (failures, which use the context's error text, aside).
+ * --------------------------------------------------------------------- */
+
+/* X(name, number, run as, meaning).  "Run as" is the one of MHA,
+ * MHA_ONE_SHOT, MHA_CHUNKED_KV and MLA that libmla executes for it, or NONE
+ * where it has no kernels of that kind. */
+#define MLA_METHOD_LIST(X)                                                   \
+    X(MHA, 0, MHA, "expanded keys and values, new tokens only")              \
+    X(MLA, 1, MLA, "absorbed: queries against the latents")                  \
+    X(MHA_CHUNKED_KV, 2, MHA_CHUNKED_KV,                                     \
+      "expanded; the prefix in chunks, merged by LSE")                       \
+    X(MHA_ONE_SHOT, 3, MHA_ONE_SHOT,                                         \
+      "expanded; prefix and new tokens together")                            \
+    X(MLA_FUSED_ROPE_ROCM, 4, MLA, "absorbed decode, rope and write fused")  \
+    X(MLA_FUSED_ROPE_CPU, 5, MLA, "absorbed, one AMX operation before it")   \
+    X(MHA_NPU, 6, MHA, "expanded, on Ascend")                                \
+    X(MLA_NPU, 7, MLA, "absorbed, on Ascend")                                \
+    X(DSA_NPU, 8, NONE, "sparse, on Ascend")                                 \
+    X(MHA_ROCM, 9, MHA, "expanded, on ROCm")                                 \
+    X(MHA_ONE_SHOT_ROCM, 10, MHA_ONE_SHOT, "one shot, on ROCm")              \
+    X(MLA_ROCM, 11, MLA, "absorbed, on ROCm")
+
+typedef enum mla_method {
+    MLA_METHOD_NONE = -1,
+#define MLA_METHOD_ENUM(name, number, run, text)                             \
+    MLA_METHOD_##name = number,
+    MLA_METHOD_LIST(MLA_METHOD_ENUM)
+#undef MLA_METHOD_ENUM
+    MLA_METHOD_MAX_ = 0x7fffffff
+} mla_method;
+
+/* X(name, number, "is a plain extend").  A verify has drafts for queries, a
+ * draft extend is not counted as an extend. */
+#define MLA_MODE_LIST(X)                                                     \
+    X(EXTEND, 0, 1)                                                          \
+    X(DECODE, 1, 0)                                                          \
+    X(MIXED, 2, 1)                                                           \
+    X(IDLE, 3, 0)                                                            \
+    X(TARGET_VERIFY, 4, 0)                                                   \
+    X(DRAFT_EXTEND, 5, 0)                                                    \
+    X(SPLIT_PREFILL, 6, 1)                                                   \
+    X(DLLM_EXTEND, 7, 1)
+
+typedef enum mla_mode {
+#define MLA_MODE_ENUM(name, number, plain) MLA_MODE_##name = number,
+    MLA_MODE_LIST(MLA_MODE_ENUM)
+#undef MLA_MODE_ENUM
+    MLA_MODE_MAX_ = 0x7fffffff
+} mla_mode;
+
+/* "MHA_ONE_SHOT"; "absorbed: ..."; "DECODE".  "?" for what is not listed. */
+MLA_API const char *mla_method_name(mla_method method);
+MLA_API const char *mla_method_text(mla_method method);
+MLA_API mla_method mla_method_run(mla_method method);
+MLA_API const char *mla_mode_name(mla_mode mode);
+
+/* Dims of one layer. */
+typedef struct mla_cost_model {
+    size_t size;
+    int heads; /* on this GPU */
+    int nope, rope, v, latent;
+    int elem_bytes; /* of activations, weights and cache; 0: 2 */
+} mla_cost_model;
+
+/* What a device does per second, and how much of it kernels reach. */
+typedef struct mla_device_profile {
+    size_t size;
+    const char *name;
+    double flops;     /* dense bf16 */
+    double bandwidth; /* bytes of device memory */
+    double launch;    /* seconds from one kernel's end to the next's work */
+    double gemm_share, mha_share, mla_share; /* of flops */
+    double bandwidth_share;
+} mla_device_profile;
+
+/* A profile by name ("h200"), in any case; the i-th one, or NULL. */
+MLA_API const mla_device_profile *mla_profile_find(const char *name);
+MLA_API const mla_device_profile *mla_profile_at(int i);
+
+/* Start from MLA_POLICY_OPTIONS_INIT; here 0 means 0. */
+typedef struct mla_policy_options {
+    size_t size;
+    const char *prefill; /* backend whose rules apply, or "cost" */
+    const char *decode;  /* for decode and idle; NULL: as prefill */
+    int speculative_decode; /* verify and draft extend ask decode's rules */
+    int sm;                 /* 10 * major + minor of the device; 90 */
+
+    /* thresholds, in tokens */
+    int64_t chunked_prefix_threshold; /* 8192: shorter prefixes are absorbed */
+    int64_t max_chunk_capacity;       /* 131072: one shot, and chunks */
+    int64_t dsa_dense_threshold;      /* 2048: longest sequence kept dense */
+
+    int disable_chunked_prefix;
+    int disable_ragged; /* flashinfer and flashmla: no expanded prefill */
+    int deterministic;
+    int uses_dsa;       /* ascend: the layer is a sparse one */
+    int dsa_hisparse;   /* dsa: never dense */
+    const char *kv_dtype; /* dsa: dense needs "bf16" or "fp8_e4m3" */
+    int hip; /* AMD; sm is then the gfx number, 942 or 950 */
+    int fused_rope_rocm;
+    int cpu_amx;              /* AMX with a fused qkv_a projection */
+
+    /* policy "cost" */
+    const mla_cost_model *model;       /* NULL: DeepSeek-V3, 128 heads */
+    const mla_device_profile *profile; /* NULL: "h200" */
+    int allow_split; /* both forms in one batch; 1 */
+} mla_policy_options;
+
+#define MLA_POLICY_OPTIONS_INIT                                              \
+    { sizeof(mla_policy_options), NULL, NULL, 0, 90, 8192, 131072, 2048, 0,  \
+      0, 0, 0, 0, "bf16", 0, 0, 0, NULL, NULL, 1 }
+
+typedef struct mla_policy mla_policy;
+
+/* Makes a policy out of the rules of one or two backends.  What the choice
+ * of backend implies (no chunked prefix where it has none) is applied.
+ * Errors: NO_POLICY (an unknown backend; names all there are),
+ * INVALID_ARGUMENT (an option that the backend refuses), OUT_OF_MEMORY. */
+MLA_API mla_status mla_policy_create(mla_context *ctx,
+                                     const mla_policy_options *options,
+                                     mla_policy **out);
+MLA_API void mla_policy_free(mla_policy *policy);
+
+/* The i-th backend that there are rules for, or NULL. */
+MLA_API const char *mla_policy_backend(int i);
+
+/* The page size that a backend works with when asked for page_size, -1 for an
+ * unknown backend; whether it takes trees of drafts (top-k above 1), -1 where
+ * that is not known. */
+MLA_API int mla_backend_page_size(const char *backend, int page_size);
+MLA_API int mla_backend_takes_trees(const char *backend);
+
+/* Start from {sizeof(mla_batch)}. */
+typedef struct mla_batch {
+    size_t size;
+    mla_mode mode;
+    int rows;
+    const int32_t *prefix; /* [rows] tokens in the cache; NULL: none */
+    const int32_t *fresh;  /* [rows] new tokens; NULL: one each */
+    int captured;          /* inside a captured prefill graph */
+    int context_parallel;  /* prefill split over ranks */
+} mla_batch;
+
+/* What was decided and why.  Set size before the call. */
+typedef struct mla_decision {
+    size_t size;
+    mla_method method; /* what the rules say */
+    mla_method run;    /* what libmla executes */
+    mla_mode mode;
+    const char *backend; /* whose rule hit */
+    const char *reason;  /* the rule in words */
+    int rows;
+    int absorbed_rows; /* rows that take the absorbed form */
+    int split;         /* both forms are used; method is the expanded one's */
+    int64_t prefix, total, longest; /* sum of prefixes, of all, longest row */
+    double normal_time, absorbed_time, time; /* "cost": seconds of a layer */
+} mla_decision;
+
+/* Decides for a batch.  methods, if not NULL, receives one per row (of those
+ * that libmla executes).  A batch without rows or new tokens is MLA.
+ * Errors: RANGE (a negative length; names the row), NO_METHOD,
+ * INVALID_ARGUMENT. */
+MLA_API mla_status mla_dispatch(const mla_policy *policy,
+                                const mla_batch *batch, mla_method *methods,
+                                mla_decision *out);
+
+/* The decision as a line of text with its figures, at most size bytes with
+ * the NUL.  Returns the length that the whole line has. */
+MLA_API size_t mla_dispatch_reason(const mla_policy *policy,
+                                   const mla_decision *decision, char *text,
+                                   size_t size);
+
+/* The policy as a text table: thresholds, rules in order, and what they say
+ * about a grid of batches.  Returns and truncates as mla_dispatch_reason. */
+MLA_API size_t mla_dispatch_table(const mla_policy *policy, char *text,
+                                  size_t size);
+
+/* Chunked prefix: chunk c holds tokens [c * chunk_len, (c + 1) * chunk_len)
+ * of every prefix.  An object is reused from batch to batch. */
+typedef struct mla_chunks mla_chunks;
+
+typedef struct mla_chunk_plan {
+    size_t size;
+    int count;     /* chunks; 0: no row has a prefix, all else is 0 */
+    int rows;
+    int64_t chunk_len;
+    const int32_t *lens; /* [count, rows] */
+    const int32_t *cu;   /* [count, rows + 1], sums of lens before each row */
+    const int32_t *start;     /* [count] = c * chunk_len */
+    const int32_t *max_len;   /* [count] */
+    const int32_t *total;     /* [count], at most the capacity */
+    const int32_t *has_empty; /* [count] some row has no token in it */
+    const void *block; /* all of these, one behind the other as listed */
+    size_t block_bytes;
+} mla_chunk_plan;
+
+MLA_API mla_status mla_chunks_create(mla_context *ctx, mla_chunks **out);
+MLA_API void mla_chunks_free(mla_chunks *chunks);
+
+/* chunk_len is capacity div rows, with page_size > 0 rounded down to whole
+ * pages.  The plan is good until the next call.
+ * Errors: RANGE (a negative prefix; more rows than the capacity has tokens,
+ * or pages), OUT_OF_MEMORY. */
+MLA_API mla_status mla_chunks_plan(mla_chunks *chunks, const int32_t *prefix,
+                                   int rows, int64_t capacity, int page_size,
+                                   mla_chunk_plan *out);
 
 /* ------------------------------------------------------------------------
  * Advanced

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "cache.h"
 #include "internal.h"
 
 #define MLA__TEXT_(x) #x
@@ -190,6 +192,14 @@ static mla_status read_options(const mla_options *given, mla_options *out)
     return out->device < 0 ? MLA_INVALID_ARGUMENT : MLA_OK;
 }
 
+/* Replaces the caller's text, which may be NULL, by a copy. */
+static bool own_text(mla_context *ctx, const char **text)
+{
+    const char *theirs = *text;
+    *text = theirs ? mla__strdup(ctx, theirs) : NULL;
+    return *text || !theirs;
+}
+
 mla_status mla_context_create(const mla_options *options, mla_context **out)
 {
     mla_options wanted;
@@ -207,30 +217,28 @@ mla_status mla_context_create(const mla_options *options, mla_context **out)
         return MLA_OUT_OF_MEMORY;
     memset(ctx, 0, sizeof(*ctx));
     ctx->options = wanted;
-    ctx->options.driver = ctx->options.nvrtc = NULL;
-    if (wanted.driver)
-        ctx->options.driver = mla__strdup(ctx, wanted.driver);
-    if (wanted.nvrtc)
-        ctx->options.nvrtc = mla__strdup(ctx, wanted.nvrtc);
-    if ((wanted.driver && !ctx->options.driver) ||
-        (wanted.nvrtc && !ctx->options.nvrtc)) {
-        mla_context_destroy(ctx);
-        return MLA_OUT_OF_MEMORY;
+    if (own_text(ctx, &ctx->options.driver) &
+        own_text(ctx, &ctx->options.nvrtc) &
+        own_text(ctx, &ctx->options.cache)) {
+        *out = ctx;
+        return MLA_OK;
     }
-    *out = ctx;
-    return MLA_OK;
+    mla_context_destroy(ctx);
+    return MLA_OUT_OF_MEMORY;
 }
 
 void mla_context_destroy(mla_context *ctx)
 {
     if (!ctx)
         return;
-    if (ctx->device_open)
+    if (ctx->device_open && ctx->opened_by == (long)getpid())
         ctx->driver.ctx_release(ctx->device);
     mla__driver_close(ctx);
     mla__nvrtc_close(ctx);
+    mla__cache_close(ctx);
     mla__free(ctx, (char *)ctx->options.driver);
     mla__free(ctx, (char *)ctx->options.nvrtc);
+    mla__free(ctx, (char *)ctx->options.cache);
     mla__free(ctx, ctx->error);
     mla__free(ctx, ctx);
 }
@@ -281,13 +289,24 @@ static mla_status choose_device(mla_context *ctx)
     return result ? mla__cuda_fail(ctx, "cuDeviceGet", result) : MLA_OK;
 }
 
+/* CUDA does not survive a fork: a child gets an error instead of a hang. */
+static mla_status check_process(mla_context *ctx)
+{
+    if (ctx->opened_by == (long)getpid())
+        return MLA_OK;
+    return mla__fail(ctx, MLA_FORKED,
+                     "process %ld opened device %d and forked this one; make "
+                     "a context after the fork",
+                     ctx->opened_by, ctx->options.device);
+}
+
 mla_status mla__device_open(mla_context *ctx)
 {
     mla_status status;
     int result;
 
     if (ctx->device_open)
-        return MLA_OK;
+        return check_process(ctx);
     status = mla__driver_open(ctx);
     if (!status)
         status = choose_device(ctx);
@@ -299,6 +318,7 @@ mla_status mla__device_open(mla_context *ctx)
     if (result)
         return mla__cuda_fail(ctx, "cuDevicePrimaryCtxRetain", result);
     ctx->device_open = true;
+    ctx->opened_by = (long)getpid();
     return MLA_OK;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * file.c: reading a file of a directory, and knowing that it is the one.
+ * file.c: reading a file of a set, and knowing that it is the one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -57,6 +57,47 @@ static mla_status check_hash(mla_context *ctx, const char *path,
     return mla__fail(ctx, MLA_CORRUPT,
                      "%s: SHA-256 is %s, the manifest says %s", path, have,
                      want);
+}
+
+/* The file of a set in memory, copied. */
+static mla_status copy_file(mla_context *ctx, const mla_kernels *set,
+                            const char *path, char **out, size_t *bytes)
+{
+    for (int i = 0; i < set->file_count; i++) {
+        const mla_file *f = &set->files[i];
+        if (strcmp(f->path, path))
+            continue;
+        *out = mla__alloc(ctx, f->bytes + 1);
+        if (!*out)
+            return mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s", path);
+        if (f->bytes)
+            memcpy(*out, f->data, f->bytes);
+        *bytes = f->bytes;
+        return MLA_OK;
+    }
+    return mla__fail(ctx, MLA_IO, "%s: no file %s in memory", set->directory,
+                     path);
+}
+
+mla_status mla__set_file(mla_context *ctx, const mla_kernels *set,
+                         const char *path, const char *hash, char **out,
+                         size_t *bytes)
+{
+    mla_status status;
+
+    if (!set->files)
+        return mla__read_file(ctx, set->directory, path, hash, out, bytes);
+    *out = NULL;
+    *bytes = 0;
+    status = copy_file(ctx, set, path, out, bytes);
+    if (!status)
+        status = check_hash(ctx, path, hash, *out, *bytes);
+    if (status) {
+        mla__free(ctx, *out);
+        *out = NULL;
+        *bytes = 0;
+    }
+    return status;
 }
 
 mla_status mla__read_file(mla_context *ctx, const char *directory,

@@ -3,10 +3,12 @@
  * internal.h: what the runtime's files share and callers do not see.
  *
  * The parts, from the ground up: context.c (memory, errors, log), driver.c
- * and nvrtc.c (tables of dlopened functions), arch.c (names and order of
- * architectures), manifest.c (JSON to the structs below), select.c (which
- * kernel for this device), module.c (cubin or PTX onto the device), args.c
- * (the argument block), launch.c (grid rule and launch).
+ * and nvrtc*.c (tables of dlopened functions), arch.c (names and order of
+ * architectures), file.c and manifest.c (a set's files, JSON to the structs
+ * below), kernels.c (which kernel for this device), cache*.c, flight.c and
+ * image.c (compiled code, from the cache or the compiler), module.c (code
+ * onto the device), prepare.c (many at once), args.c (the argument block),
+ * launch.c (grid rule and launch).
  */
 #ifndef MLA_INTERNAL_H
 #define MLA_INTERNAL_H
@@ -17,6 +19,7 @@
 #include "mla.h"
 #include "arch.h"
 #include "driver.h"
+#include "image.h"
 #include "nvrtc.h"
 
 enum {
@@ -34,6 +37,9 @@ struct mla_context {
     int device; /* CUdevice */
     void *cuda; /* CUcontext: the device's primary context, retained */
     mla_device_info info;
+    long opened_by; /* the process that opened the device */
+    enum { MLA__TAKES_UNKNOWN, MLA__TAKES_CUBINS, MLA__TAKES_PTX } takes;
+    struct mla__cache *cache; /* NULL before the first use */
     unsigned pools; /* made so far, so that their handles differ */
 };
 
@@ -77,7 +83,10 @@ struct mla_kernel {
 
 struct mla_kernels {
     mla_context *ctx;
-    char *directory, *model, *text;
+    char *directory;       /* the name of a set in memory */
+    const mla_file *files; /* NULL: the set is a directory */
+    int file_count;
+    char *model, *text;
     int count;
     mla_kernel *kernel;
 };
@@ -130,9 +139,29 @@ mla_status mla__read_file(mla_context *ctx, const char *directory,
                           const char *path, const char *hash, char **out,
                           size_t *bytes);
 
+/* As mla__read_file, for a file of a set. */
+mla_status mla__set_file(mla_context *ctx, const mla_kernels *set,
+                         const char *path, const char *hash, char **out,
+                         size_t *bytes);
+
 /* FIPS 180-4; hex is lower case and NUL-terminated. */
 void mla__sha256_hex(const void *data, size_t bytes,
                      char hex[MLA__SHA256_HEX + 1]);
+
+/* Over texts, each behind its length: ("ab", "c") is not ("a", "bc"). */
+void mla__sha256_texts(const char *const *texts, size_t count,
+                       char hex[MLA__SHA256_HEX + 1]);
+
+/* module.c --------------------------------------------------------------- */
+
+/* Loads the image and takes the kernel's function from it; k->function is
+ * set.  *refused: the driver has no use for images of this kind. */
+mla_status mla__module_load(mla_kernel *k, const struct mla__image *image,
+                            bool *refused);
+
+/* Which kind of image to try first for the kernel, NO_KERNEL if the device
+ * cannot run it. */
+mla_status mla__module_kind(mla_kernel *k, enum mla__kind *kind);
 
 /* args.c, launch.c ------------------------------------------------------- */
 

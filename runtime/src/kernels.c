@@ -8,25 +8,24 @@
 
 #include "internal.h"
 
-mla_status mla_load(mla_context *ctx, const char *directory,
-                    mla_kernels **out)
+/* The set of a directory (files NULL) or of files in memory. */
+static mla_status load(mla_context *ctx, const char *name,
+                       const mla_file *files, int count, mla_kernels **out)
 {
-    mla_kernels *set;
+    mla_kernels *set = mla__alloc(ctx, sizeof(*set));
     size_t bytes;
     mla_status status;
 
-    if (!ctx || !directory || !out)
-        return MLA_INVALID_ARGUMENT;
-    *out = NULL;
-    set = mla__alloc(ctx, sizeof(*set));
     if (!set)
-        return mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s", directory);
+        return mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s", name);
     set->ctx = ctx;
-    set->directory = mla__strdup(ctx, directory);
+    set->directory = mla__strdup(ctx, name);
+    set->files = files;
+    set->file_count = count;
     status = set->directory
-                 ? mla__read_file(ctx, directory, "manifest.json", "",
-                                  &set->text, &bytes)
-                 : mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s", directory);
+                 ? mla__set_file(ctx, set, "manifest.json", "", &set->text,
+                                 &bytes)
+                 : mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s", name);
     if (!status)
         status = mla__manifest_parse(set);
     if (status)
@@ -34,6 +33,28 @@ mla_status mla_load(mla_context *ctx, const char *directory,
     else
         *out = set;
     return status;
+}
+
+mla_status mla_load(mla_context *ctx, const char *directory,
+                    mla_kernels **out)
+{
+    if (!ctx || !directory || !out)
+        return MLA_INVALID_ARGUMENT;
+    *out = NULL;
+    return load(ctx, directory, NULL, 0, out);
+}
+
+mla_status mla_load_files(mla_context *ctx, const char *name,
+                          const mla_file *files, int count, mla_kernels **out)
+{
+    if (!ctx || !name || !files || !out)
+        return MLA_INVALID_ARGUMENT;
+    *out = NULL;
+    for (int i = 0; i < count; i++)
+        if (!files[i].path || (!files[i].data && files[i].bytes))
+            return mla__fail(ctx, MLA_INVALID_ARGUMENT,
+                             "%s: file %d has no path or no data", name, i);
+    return load(ctx, name, files, count, out);
 }
 
 /* Also the module, if the device is still there to unload it from. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * module.c: a kernel onto the device.
+ * module.c: an image onto the device.
  *
- * The cubin is tried first.  A driver that has no use for it (another GPU,
+ * Machine code is tried first.  A driver that has no use for it (another GPU,
  * or a GPU made of software) says so with one of three errors, and then the
  * kernel's source goes through NVRTC to PTX, which any driver that is new
  * enough takes.  Every other error is final: a damaged file, a compiler that
@@ -32,65 +32,35 @@ static bool wants_ptx(int result)
            result == MLA__CUDA_INVALID_PTX;
 }
 
-/* *fall_back: the driver has no use for machine code of this kind. */
-static mla_status load_cubin(mla_kernel *k, char *log, bool *fall_back)
+/* A refusal of code that was made for the device holds for all of it, unless
+ * machine code has been taken before. */
+static void learn(mla_kernel *k, int result)
 {
     mla_context *ctx = k->owner->ctx;
-    char *image;
-    size_t bytes;
-    mla_status status;
-    int result;
 
-    status = mla__read_file(ctx, k->owner->directory, k->cubin,
-                            k->cubin_hash, &image, &bytes);
-    if (status)
-        return status;
-    result = load_image(k, image, log);
-    mla__free(ctx, image);
-    *fall_back = wants_ptx(result);
-    if (result && !*fall_back)
-        return mla__cuda_fail(ctx, "cuModuleLoadDataEx", result);
-    if (*fall_back)
-        mla__log(ctx, MLA_LOG_INFO,
-                 "%s: the driver refuses the cubin (%d); compiling the source",
-                 k->symbol, result);
-    return MLA_OK;
+    mla__log(ctx, MLA_LOG_INFO,
+             "%s: the driver refuses the cubin (%d); compiling the source",
+             k->symbol, result);
+    if (result == MLA__CUDA_NO_BINARY_FOR_GPU &&
+        ctx->takes == MLA__TAKES_UNKNOWN)
+        ctx->takes = MLA__TAKES_PTX;
 }
 
-/* Says which toolkit and which driver do not go together. */
-static mla_status ptx_refused(mla_kernel *k, int result, const char *log)
+/* Says which compiler and which driver do not go together. */
+static mla_status ptx_refused(mla_kernel *k, int result, const char *image,
+                              const char *log)
 {
     mla_context *ctx = k->owner->ctx;
-    int version = ctx->info.driver_version;
+    const char *version = strstr(image, ".version ");
+    int driver = ctx->info.driver_version;
 
     mla__cuda_fail(ctx, "cuModuleLoadDataEx", result);
     return mla__fail(ctx, MLA_CUDA,
-                     "%s: PTX of NVRTC %d.%d on driver %d.%d (%s): %s%s%s",
-                     k->symbol, ctx->nvrtc.major, ctx->nvrtc.minor,
-                     version / 1000, version % 1000 / 10, ctx->driver.path,
+                     "%s: PTX %.*s on driver %d.%d (%s): %s%s%s", k->symbol,
+                     version ? (int)strcspn(version, "\n") : 0,
+                     version ? version : "", driver / 1000,
+                     driver % 1000 / 10, ctx->driver.path,
                      ctx->error ? ctx->error : "", *log ? "\n" : "", log);
-}
-
-/* Source to PTX to module; the source's hash is checked before it is
- * compiled. */
-static mla_status load_source(mla_kernel *k, char *log)
-{
-    mla_context *ctx = k->owner->ctx;
-    char *source, *ptx = NULL;
-    size_t bytes;
-    mla_status status;
-    int result;
-
-    status = mla__read_file(ctx, k->owner->directory, k->source,
-                            k->source_hash, &source, &bytes);
-    if (!status)
-        status = mla__nvrtc_ptx(ctx, source, k->source, k->arch, &ptx);
-    mla__free(ctx, source);
-    if (status)
-        return status;
-    result = load_image(k, ptx, log);
-    mla__free(ctx, ptx);
-    return result ? ptx_refused(k, result, log) : MLA_OK;
 }
 
 /* The opt-in limit is asked before the driver is, so that the error can say
@@ -132,53 +102,52 @@ static mla_status load_function(mla_kernel *k)
     return status;
 }
 
-/* The order of the attempts: cubin, if there is one that could run, then
- * PTX. */
-static mla_status load_module(mla_kernel *k, enum mla__fit fit)
+/* An answer of cuModuleLoadDataEx other than success. */
+static mla_status refuse(mla_kernel *k, const struct mla__image *image,
+                         int result, const char *log, bool *refused)
+{
+    k->module = NULL;
+    if (image->kind == MLA__PTX)
+        return ptx_refused(k, result, image->data, log);
+    *refused = wants_ptx(result);
+    if (!*refused)
+        return mla__cuda_fail(k->owner->ctx, "cuModuleLoadDataEx", result);
+    learn(k, result);
+    return MLA_OK;
+}
+
+mla_status mla__module_load(mla_kernel *k, const struct mla__image *image,
+                            bool *refused)
 {
     mla_context *ctx = k->owner->ctx;
     char *log = mla__alloc(ctx, JIT_LOG_BYTES);
-    bool from_source = fit == MLA__FIT_PTX || !*k->cubin;
-    mla_status status = MLA_OK;
+    mla_status status;
+    int result;
 
+    *refused = false;
     if (!log)
         return mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s", k->symbol);
-    if (!from_source)
-        status = load_cubin(k, log, &from_source);
-    if (!status && from_source)
-        status = load_source(k, log);
-    if (!status)
-        status = load_function(k);
-    else
-        k->module = NULL;
+    result = load_image(k, image->data, log);
+    status = result ? refuse(k, image, result, log, refused)
+                    : load_function(k);
+    if (!result && image->kind == MLA__CUBIN)
+        ctx->takes = MLA__TAKES_CUBINS;
     mla__free(ctx, log);
     return status;
 }
 
-mla_status mla_prepare(mla_kernel *k)
+mla_status mla__module_kind(mla_kernel *k, enum mla__kind *kind)
 {
-    mla_context *ctx;
-    enum mla__fit fit;
-    mla_status status;
+    mla_context *ctx = k->owner->ctx;
+    enum mla__fit fit =
+        mla__arch_fit(k->arch, ctx->info.major, ctx->info.minor);
 
-    if (!k)
-        return MLA_INVALID_ARGUMENT;
-    if (k->function)
+    *kind = fit == MLA__FIT_CUBIN && ctx->takes != MLA__TAKES_PTX ? MLA__CUBIN
+                                                                  : MLA__PTX;
+    if (fit != MLA__FIT_NONE)
         return MLA_OK;
-    ctx = k->owner->ctx;
-    status = mla__device_open(ctx);
-    if (status)
-        return status;
-    fit = mla__arch_fit(k->arch, ctx->info.major, ctx->info.minor);
-    if (fit == MLA__FIT_NONE)
-        return mla__fail(ctx, MLA_NO_KERNEL,
-                         "%s: code for %s does not run on %s (%d.%d)",
-                         k->symbol, k->arch_name, ctx->info.name,
-                         ctx->info.major, ctx->info.minor);
-    status = mla__enter(ctx);
-    if (status)
-        return status;
-    status = load_module(k, fit);
-    mla__leave(ctx);
-    return status;
+    return mla__fail(ctx, MLA_NO_KERNEL,
+                     "%s: code for %s does not run on %s (%d.%d)", k->symbol,
+                     k->arch_name, ctx->info.name, ctx->info.major,
+                     ctx->info.minor);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nvrtc.c: finding NVRTC, and one source to PTX.
+ * nvrtc.c: opening NVRTC, and one source to machine code or PTX.
  *
  * NVRTC opens a second library, libnvrtc-builtins.so.X.Y, by bare name when
  * it first compiles.  If another toolkit stands earlier in the linker's path
@@ -9,27 +9,15 @@
  * the bare name to it.
  */
 #include <dlfcn.h>
-#include <glob.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "internal.h"
 
-/* Below $CUDA_HOME, the executable's directory, and the root. */
-static const char *const home_globs[] = {"lib64/libnvrtc.so*",
-                                         "lib/libnvrtc.so*", NULL};
-static const char *const wheel_globs[] = {
-    "cuda/nvidia/cu[0-9]*/lib/libnvrtc.so*",
-    "cuda/nvidia/cuda_nvrtc/lib/libnvrtc.so*", NULL};
-static const char *const system_globs[] = {
-    "/usr/local/cuda/lib64/libnvrtc.so*",
-    "/usr/local/cuda-*/lib64/libnvrtc.so*", NULL};
-static const char *const bare_names[] = {"libnvrtc.so.13", "libnvrtc.so.12",
-                                         "libnvrtc.so", NULL};
+enum { OLDEST_MAJOR = 12 };
 
 /* Opens the library and its table; NULL on success, else what is wrong.
  * NVRTC stays in the process once opened: each unloading leaks what its own
@@ -51,6 +39,8 @@ static const char *open_library(mla_context *ctx, const char *path)
 #undef MLA__LOOK_UP
     if (n->version(&n->major, &n->minor))
         return "nvrtcVersion fails";
+    if (n->major < OLDEST_MAJOR)
+        return "it is older than 12.0";
     n->path = mla__strdup(ctx, path);
     return n->path ? NULL : "out of memory";
 }
@@ -66,85 +56,22 @@ static bool try_path(mla_context *ctx, const char *path)
     return false;
 }
 
-/* root/pattern, with the root's own wildcard characters made plain: a
- * directory may be called anything. */
-static void join(char *out, size_t size, const char *root,
-                 const char *pattern)
+/* The file that the opened library came from, NULL if it cannot be told. */
+static const char *file_of(const struct mla__nvrtc *n, char real[PATH_MAX])
 {
-    size_t n = 0;
-    for (; *root && n + 3 < size; root++) {
-        if (strchr("*?[]\\", *root))
-            out[n++] = '\\';
-        out[n++] = *root;
-    }
-    snprintf(out + n, size - n, "%s%s", n ? "/" : "", pattern);
-}
-
-/* Newest version first; digits compare as numbers. */
-static int newest_first(const void *a, const void *b)
-{
-    return strverscmp(*(char *const *)b, *(char *const *)a);
-}
-
-/* The first library below root that opens, newest version first. */
-static bool try_globs(mla_context *ctx, const char *root,
-                      const char *const *patterns)
-{
-    bool found = false;
-    for (int i = 0; patterns[i] && !found; i++) {
-        char pattern[2 * PATH_MAX];
-        glob_t hits;
-        join(pattern, sizeof(pattern), root, patterns[i]);
-        if (glob(pattern, GLOB_NOSORT, NULL, &hits))
-            continue;
-        qsort(hits.gl_pathv, hits.gl_pathc, sizeof(hits.gl_pathv[0]),
-              newest_first);
-        for (size_t k = 0; k < hits.gl_pathc && !found; k++)
-            found = try_path(ctx, hits.gl_pathv[k]);
-        globfree(&hits);
-    }
-    return found;
-}
-
-/* The directory of this process' executable, "" if unknown. */
-static void executable_directory(char out[PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
-    out[n > 0 ? n : 0] = 0;
-    if (*out)
-        memmove(out, dirname(out), strlen(dirname(out)) + 1);
-}
-
-/* The places of nvrtc.h, in that order. */
-static bool search(mla_context *ctx)
-{
-    const char *home = getenv("CUDA_HOME");
-    char here[PATH_MAX];
-
-    if (home && *home && try_globs(ctx, home, home_globs))
-        return true;
-    executable_directory(here);
-    if (*here && try_globs(ctx, here, wheel_globs))
-        return true;
-    if (try_globs(ctx, "", system_globs))
-        return true;
-    for (int i = 0; bare_names[i]; i++)
-        if (try_path(ctx, bare_names[i]))
-            return true;
-    return false;
-}
-
-/* Without the sibling the linker's path decides, and NVRTC's log tells. */
-static void preload_builtins(mla_context *ctx)
-{
-    struct mla__nvrtc *n = &ctx->nvrtc;
-    char real[PATH_MAX], path[PATH_MAX + 64];
     Dl_info info;
     void *symbol;
 
     memcpy(&symbol, &n->version, sizeof(symbol));
-    if (!dladdr(symbol, &info) || !realpath(info.dli_fname, real))
-        return;
+    return dladdr(symbol, &info) ? realpath(info.dli_fname, real) : NULL;
+}
+
+/* Without the sibling the linker's path decides, and NVRTC's log tells. */
+static void preload_builtins(mla_context *ctx, char *real)
+{
+    struct mla__nvrtc *n = &ctx->nvrtc;
+    char path[PATH_MAX + 64];
+
     snprintf(path, sizeof(path), "%s/libnvrtc-builtins.so.%d.%d",
              dirname(real), n->major, n->minor);
     n->builtins = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
@@ -153,32 +80,78 @@ static void preload_builtins(mla_context *ctx)
                  dlerror());
 }
 
+/* The library that options or environment name, NULL for none. */
+static const char *named_library(const mla_context *ctx)
+{
+    const char *named = ctx->options.nvrtc ? ctx->options.nvrtc
+                                           : getenv("MLA_NVRTC");
+    return named && *named ? named : NULL;
+}
+
+/* The named library and no other. */
+static mla_status open_named(mla_context *ctx, const char *named)
+{
+    const char *why = open_library(ctx, named);
+    mla_status status;
+
+    if (!why)
+        return MLA_OK;
+    status = mla__fail(ctx, MLA_NO_COMPILER, "NVRTC %s: %s", named, why);
+    mla__nvrtc_close(ctx);
+    return status;
+}
+
+static mla_status open_found(mla_context *ctx)
+{
+    if (mla__nvrtc_find(ctx, try_path))
+        return MLA_OK;
+    return mla__fail(ctx, MLA_NO_COMPILER,
+                     "NVRTC was found neither by $MLA_NVRTC, in $CUDA_HOME, "
+                     "beside the executable, in /usr/local/cuda*, nor in the "
+                     "linker's path");
+}
+
 mla_status mla__nvrtc_open(mla_context *ctx)
 {
-    const char *env = getenv("MLA_NVRTC");
-    const char *named = ctx->options.nvrtc ? ctx->options.nvrtc : env;
-    const char *why;
+    const char *named = named_library(ctx);
+    char real[PATH_MAX];
+    mla_status status;
 
     if (ctx->nvrtc.handle)
         return MLA_OK;
-    if (named && *named) {
-        why = open_library(ctx, named);
-        if (why) {
-            mla_status status = mla__fail(ctx, MLA_NO_COMPILER,
-                                          "NVRTC %s: %s", named, why);
-            mla__nvrtc_close(ctx);
-            return status;
-        }
-    } else if (!search(ctx)) {
-        return mla__fail(ctx, MLA_NO_COMPILER,
-                         "NVRTC was found neither by $MLA_NVRTC, in "
-                         "$CUDA_HOME, beside the executable, in "
-                         "/usr/local/cuda*, nor in the linker's path");
+    status = named ? open_named(ctx, named) : open_found(ctx);
+    if (status)
+        return status;
+    ctx->nvrtc.identity[0] = 0;
+    if (file_of(&ctx->nvrtc, real)) {
+        mla__nvrtc_file_identity(real, ctx->nvrtc.identity);
+        preload_builtins(ctx, real);
     }
-    preload_builtins(ctx);
     mla__log(ctx, MLA_LOG_INFO, "NVRTC %d.%d: %s", ctx->nvrtc.major,
              ctx->nvrtc.minor, ctx->nvrtc.path);
     return MLA_OK;
+}
+
+/* Ends the search at the first library, whose file may not be known yet. */
+static bool identify(mla_context *ctx, const char *path)
+{
+    return !strchr(path, '/') ||
+           mla__nvrtc_file_identity(path, ctx->nvrtc.identity);
+}
+
+const char *mla__nvrtc_identity(mla_context *ctx)
+{
+    const char *named = named_library(ctx);
+
+    if (ctx->nvrtc.identity[0] || ctx->nvrtc.handle)
+        return ctx->nvrtc.identity;
+    if (named)
+        identify(ctx, named);
+    else
+        mla__nvrtc_find(ctx, identify);
+    if (!ctx->nvrtc.identity[0])
+        mla__nvrtc_open(ctx);
+    return ctx->nvrtc.identity;
 }
 
 void mla__nvrtc_close(mla_context *ctx)
@@ -227,20 +200,34 @@ static char *program_log(mla_context *ctx, void *program)
     return text;
 }
 
+int mla__nvrtc_options(struct mla__arch arch, enum mla__kind kind,
+                       char target[64],
+                       const char *options[MLA__NVRTC_OPTIONS])
+{
+    int count = 0;
+
+    snprintf(target, 64, "--gpu-architecture=%s_%d%.1s",
+             kind == MLA__CUBIN ? "sm" : "compute",
+             arch.major * 10 + arch.minor,
+             arch.suffix ? (const char[]){arch.suffix, 0} : "");
+    options[count++] = target;
+    options[count++] = "--std=c++17";
+    options[count++] = "-default-device";
+    if (kind == MLA__PTX) /* in a cubin it would keep the current folder */
+        options[count++] = "-lineinfo";
+    return count;
+}
+
 /* The log is part of the error, or goes to the caller's log as a warning. */
 static mla_status compile(mla_context *ctx, void *program, const char *name,
-                          struct mla__arch arch)
+                          struct mla__arch arch, enum mla__kind kind)
 {
-    char target[64];
-    const char *options[] = {target, "--std=c++17", "-default-device",
-                             "-lineinfo"};
-    char suffix[2] = {arch.suffix, 0}, *log;
-    int result;
+    const char *options[MLA__NVRTC_OPTIONS];
+    char target[64], *log;
+    int count = mla__nvrtc_options(arch, kind, target, options);
+    int result = ctx->nvrtc.compile(program, count, options);
     mla_status status = MLA_OK;
 
-    snprintf(target, sizeof(target), "--gpu-architecture=compute_%d%s",
-             arch.major * 10 + arch.minor, suffix);
-    result = ctx->nvrtc.compile(program, 4, options);
     log = program_log(ctx, program);
     if (result)
         status = mla__fail(ctx, MLA_COMPILE, "%s: NVRTC %d.%d, %s: %s\n%s",
@@ -252,35 +239,37 @@ static mla_status compile(mla_context *ctx, void *program, const char *name,
     return status;
 }
 
-/* The text of a program that has been compiled. */
-static mla_status take_ptx(mla_context *ctx, void *program, const char *name,
-                           char **ptx)
+/* What a program was compiled to. */
+static mla_status take_image(mla_context *ctx, void *program,
+                             const char *name, struct mla__image *out)
 {
-    size_t bytes = 0;
-    int result = ctx->nvrtc.ptx_size(program, &bytes);
+    struct mla__nvrtc *n = &ctx->nvrtc;
+    bool cubin = out->kind == MLA__CUBIN;
+    int result = (cubin ? n->cubin_size : n->ptx_size)(program, &out->bytes);
 
     if (!result) {
-        *ptx = mla__alloc(ctx, bytes + 1);
-        if (!*ptx)
-            return mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s: PTX", name);
-        result = ctx->nvrtc.ptx(program, *ptx);
+        out->data = mla__alloc(ctx, out->bytes + 1);
+        if (!out->data)
+            return mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s: image", name);
+        result = (cubin ? n->cubin : n->ptx)(program, out->data);
     }
     if (!result)
         return MLA_OK;
-    mla__free(ctx, *ptx);
-    *ptx = NULL;
-    return mla__fail(ctx, MLA_COMPILE, "%s: nvrtcGetPTX: %s", name,
-                     ctx->nvrtc.error_text(result));
+    mla__image_free(ctx, out);
+    return mla__fail(ctx, MLA_COMPILE, "%s: %s: %s", name,
+                     cubin ? "nvrtcGetCUBIN" : "nvrtcGetPTX",
+                     n->error_text(result));
 }
 
-mla_status mla__nvrtc_ptx(mla_context *ctx, const char *source,
-                          const char *name, struct mla__arch arch, char **ptx)
+mla_status mla__nvrtc_compile(mla_context *ctx, const char *source,
+                              const char *name, struct mla__arch arch,
+                              enum mla__kind kind, struct mla__image *out)
 {
     void *program = NULL;
     mla_status status = mla__nvrtc_open(ctx);
     int result;
 
-    *ptx = NULL;
+    *out = (struct mla__image){NULL, 0, kind};
     if (!status)
         status = check_arch(ctx, arch);
     if (status)
@@ -289,9 +278,9 @@ mla_status mla__nvrtc_ptx(mla_context *ctx, const char *source,
     if (result)
         return mla__fail(ctx, MLA_COMPILE, "%s: nvrtcCreateProgram: %s", name,
                          ctx->nvrtc.error_text(result));
-    status = compile(ctx, program, name, arch);
+    status = compile(ctx, program, name, arch, kind);
     if (!status)
-        status = take_ptx(ctx, program, name, ptx);
+        status = take_image(ctx, program, name, out);
     ctx->nvrtc.destroy(&program);
     return status;
 }

@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 
+#include "image.h"
 #include "mla.h"
 
 /* X(return type, member, exported symbol, parameters) */
@@ -26,14 +27,19 @@
       (void *program, int count, const char *const *options))                \
     X(int, ptx_size, nvrtcGetPTXSize, (void *program, size_t *bytes))        \
     X(int, ptx, nvrtcGetPTX, (void *program, char *text))                    \
+    X(int, cubin_size, nvrtcGetCUBINSize, (void *program, size_t *bytes))    \
+    X(int, cubin, nvrtcGetCUBIN, (void *program, char *code))                \
     X(int, log_size, nvrtcGetProgramLogSize, (void *program, size_t *bytes)) \
     X(int, log, nvrtcGetProgramLog, (void *program, char *text))             \
     X(int, destroy, nvrtcDestroyProgram, (void **program))
+
+enum { MLA__NVRTC_OPTIONS = 4, MLA__IDENTITY = 65 };
 
 struct mla__nvrtc {
     void *handle, *builtins;
     char *path;
     int major, minor;
+    char identity[MLA__IDENTITY]; /* of the library's code, "" if unknown */
 #define MLA__NVRTC_MEMBER(type, member, symbol, params) type(*member) params;
     MLA__NVRTC_LIST(MLA__NVRTC_MEMBER)
 #undef MLA__NVRTC_MEMBER
@@ -45,11 +51,34 @@ struct mla__arch;
 mla_status mla__nvrtc_open(mla_context *ctx);
 void mla__nvrtc_close(mla_context *ctx);
 
-/* Compiles one include-free source for compute_XX[a|f] to PTX with line
- * numbers; name is what messages call it.  *ptx is freed with mla__free.
+/* What tells this NVRTC from every other: the build ids of the library and
+ * of the builtins library beside it.  Found by reading the file, without
+ * opening the library, where its path is known before; "" if there is no
+ * NVRTC.  Belongs to the context. */
+const char *mla__nvrtc_identity(mla_context *ctx);
+
+/* The options that an image of that kind is compiled with; `target` is room
+ * for the one that names the architecture.  Returns their number. */
+int mla__nvrtc_options(struct mla__arch arch, enum mla__kind kind,
+                       char target[64],
+                       const char *options[MLA__NVRTC_OPTIONS]);
+
+/* Compiles one include-free source: to machine code of sm_XX[a|f], or to PTX
+ * of compute_XX[a|f] with line numbers.  name is what messages call it.
  * Errors: NO_COMPILER, COMPILE (the text holds the whole log). */
-mla_status mla__nvrtc_ptx(mla_context *ctx, const char *source,
-                          const char *name, struct mla__arch arch,
-                          char **ptx);
+mla_status mla__nvrtc_compile(mla_context *ctx, const char *source,
+                              const char *name, struct mla__arch arch,
+                              enum mla__kind kind, struct mla__image *out);
+
+/* nvrtc_find.c: calls take() for each place in the order above until it
+ * returns true.  A path with a slash is a file that exists; any other is for
+ * the dynamic linker to find. */
+typedef bool (*mla__candidate_fn)(mla_context *ctx, const char *path);
+bool mla__nvrtc_find(mla_context *ctx, mla__candidate_fn take);
+
+/* build_id.c: the identity of a library's file, "" if it is none; and of an
+ * NVRTC with the builtins beside it. */
+bool mla__build_id(const char *path, char id[MLA__IDENTITY]);
+bool mla__nvrtc_file_identity(const char *path, char out[MLA__IDENTITY]);
 
 #endif

@@ -109,20 +109,33 @@ static mla_status check_bounds(mla_pool *pool)
     return MLA_OK;
 }
 
-/* Strides that were not given, as the layout packs the axes. */
+/* a * b, or the largest aligned number when that is too large. */
+static int64_t times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX - ROW_ALIGN + 1
+                                                  : product;
+}
+
+/* Strides that were not given: the layout packs the axes, innermost first,
+ * onto those that were. */
 static void pack_strides(mla_pool_options *o)
 {
-    int64_t row = o->row_bytes, size = o->page_size, layers = o->layers;
-    int64_t given[3] = {o->row_stride, o->page_stride, o->layer_stride};
-    const int64_t packed[3][3] = {
-        [MLA_LAYER_FIRST] = {row, size * row, o->pages * size * row},
-        [MLA_PAGE_FIRST] = {row, layers * size * row, size * row},
-        [MLA_TOKEN_FIRST] = {layers * row, size * layers * row, row}};
-    const int64_t *p = packed[o->layout];
+    enum { ROW, PAGE, LAYER };
+    static const int inner_first[3][3] = {
+        [MLA_LAYER_FIRST] = {ROW, PAGE, LAYER},
+        [MLA_PAGE_FIRST] = {ROW, LAYER, PAGE},
+        [MLA_TOKEN_FIRST] = {LAYER, ROW, PAGE}};
+    int64_t *stride[3] = {&o->row_stride, &o->page_stride, &o->layer_stride};
+    const int64_t count[3] = {o->page_size, o->pages, o->layers};
+    int64_t packed = o->row_bytes;
 
-    o->row_stride = given[0] ? given[0] : p[0];
-    o->page_stride = given[1] ? given[1] : p[1];
-    o->layer_stride = given[2] ? given[2] : p[2];
+    for (int i = 0; i < 3; i++) {
+        int axis = inner_first[o->layout][i];
+        if (!*stride[axis])
+            *stride[axis] = packed;
+        packed = times(*stride[axis], count[axis]);
+    }
 }
 
 /* Bytes from the first byte of the first row to the last of the last; a
@@ -370,6 +383,7 @@ static void free_device(mla_pool *pool)
 
     if (mla__pool_enter(pool))
         return;
+    d->ctx_synchronize();
     mla__tables_destroy(pool);
     for (int i = 0; i < MLA__POOL_RELEASES; i++)
         for (int k = 0; k < MLA__POOL_STREAMS; k++)

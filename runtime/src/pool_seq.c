@@ -50,8 +50,8 @@ mla_status mla__sequence_range(mla_pool *pool, const struct mla__sequence *s,
     if (first >= 0 && n >= 0 && first <= s->length && n <= s->length - first)
         return MLA_OK;
     return mla__pool_fail(pool, MLA_RANGE,
-                          "tokens %lld to %lld of a sequence of %lld",
-                          (long long)first, (long long)(first + n - 1),
+                          "%lld tokens from %lld on, of a sequence of %lld",
+                          (long long)n, (long long)first,
                           (long long)s->length);
 }
 

@@ -108,8 +108,6 @@ static void free_stage(mla_pool *pool, struct mla__stage *stage)
 {
     const struct mla__driver *d = &pool->ctx->driver;
 
-    if (stage->in_flight)
-        d->event_wait(stage->event);
     if (stage->event)
         d->event_destroy(stage->event);
     if (stage->image)

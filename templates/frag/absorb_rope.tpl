@@ -3,11 +3,14 @@
 @ -- four pairs: 16 bytes, with NeoX pairing 8 bytes of either half (frag/rope.tpl).  A position
 @ -- is fetched one pass ahead, so that a pass waits once, not twice.
 @ -- Inputs: map (plan/absorb_q.lua: style, lanes per token, chunks per row, tokens per CTA and
-@ -- pass), dims, threads of the CTA.  Leaves late, a zero for stationary_pair.tpl.
+@ -- pass), dims, threads of the CTA; scaled: by position_factor, on the cosines and sines.  Leaves late, a zero for stationary_pair.tpl.
 @ local rotates, neox = map.style ~= "none", map.style == "neox"
 @ local bytes = neox and 8 or 16 -- from chunk to chunk of a row
 @ local load, store = neox and "load_pairs" or "load16", neox and "store_pairs" or "store16"
 @ local sines = 2 * dims.rope -- bytes from cos to sin in a row of the table
+@ local function angle(at)
+@     return scaled and "times4(load16(" .. at .. "), factor)" or "load16(" .. at .. ")"
+@ end
 // ${rotates and "RoPE" or "Copy"} of the rotary columns, ${map.tokens} tokens per CTA and pass, while W is on its way.
 const mla_u32 part = threadIdx.x % ${map.lanes}u;
 const mla_u32 pass = gridDim.x * gridDim.z * ${map.tokens}u;
@@ -26,6 +29,9 @@ while (token < tokens) {
 @ if rotates then
     const mla_i64 next_position = next < tokens ? a.positions[next] : 0;
 @ end
+@ if scaled then
+    const float factor = position_factor(position);
+@ end
 @ local chunk = "part"
 @ local pad = "    "
 @ if map.chunks > map.lanes then
@@ -40,8 +46,8 @@ ${pad}const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride
 @ end
 @ if rotates then
 ${pad}const mla_v4 pairs = ${load}(from);
-${pad}const mla_v4 cosines = load16(angles);
-${pad}const mla_v4 sines = load16(angles + ${sines});
+${pad}const mla_v4 cosines = ${angle("angles")};
+${pad}const mla_v4 sines = ${angle("angles + " .. sines)};
 ${pad}${store}(to, rotate8(pairs, cosines, sines));
 @ else
 ${pad}store16(to, load16(from));

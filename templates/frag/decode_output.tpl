@@ -5,7 +5,9 @@
 @ local sums = t.rounded and {"row_sum", "rounded_sum"} or {"row_sum"}
 @ local empty = lse.empty == "-inf" and "0xff800000u" or "0x7f800000u"
 // Sums of the rows, and what O is multiplied with; rows that saw no key get O = 0.
-__syncthreads();
+@ if t.wn == 1 then
+__syncthreads(); // the last tile's factors have been read
+@ end
 const mla_i32 *entry = a.items + (mla_i64)(mla_i32)pinned(item) * 8;
 const mla_u32 factor_at = base + FACTOR;
 const lane_role me = role();

@@ -1,7 +1,7 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- exp and log to base 2 or e on the special function unit.  Input: base, "2" or "e".
 @ -- ex2.approx and lg2.approx err by about 2^-22 (PTX ISA 9.7.3); callers keep the arguments of
-@ -- exp at or below 0 and those of log in [1, 2].
+@ -- exp at or below 0 and those of log at or above 1.
 @ assert(base == "2" or base == "e", "explog.tpl: base")
 static __device__ __forceinline__ float exp_2(float x)
 {

@@ -1,8 +1,16 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- What mha does with shared memory: asynchronous copies, fragments, the way out of O.
-@ -- Input: half, the PTX name of the working dtype.  Offsets are template parameters so that they
-@ -- become immediates of the address.
+@ -- Inputs: half, the PTX name of the working dtype; steps, whether 64-bit values are pinned too.
+@ -- Offsets are template parameters so that they become immediates of the address.
 @ assert(half == "bf16" or half == "f16", "mha_shared.tpl: type")
+// Read anew at every call, instead of being kept.
+static __device__ __forceinline__ mla_u32 thread_index()
+{
+    mla_u32 tid;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(tid));
+    return tid;
+}
+
 // Keeps a lane's address in one register instead of being derived anew in every loop.
 static __device__ __forceinline__ mla_u32 pinned(mla_u32 x)
 {
@@ -11,6 +19,7 @@ static __device__ __forceinline__ mla_u32 pinned(mla_u32 x)
     return y;
 }
 
+@ if steps then
 static __device__ __forceinline__ mla_i64 pinned_wide(mla_i64 x)
 {
     mla_i64 y;
@@ -18,6 +27,7 @@ static __device__ __forceinline__ mla_i64 pinned_wide(mla_i64 x)
     return y;
 }
 
+@ end
 // The same value, of which the compiler knows nothing.
 static __device__ __forceinline__ float hidden(float x)
 {
@@ -29,7 +39,10 @@ static __device__ __forceinline__ float hidden(float x)
 // Zeros that are made once, not anew for every way into and past a loop.
 static __device__ __forceinline__ float4 zeros()
 {
-    return make_float4(hidden(0.0f), hidden(0.0f), hidden(0.0f), hidden(0.0f));
+    float4 v;
+    asm volatile("mov.b64 {%0, %1}, %2;" : "=f"(v.x), "=f"(v.y) : "l"(0ll));
+    asm volatile("mov.b64 {%0, %1}, %2;" : "=f"(v.z), "=f"(v.w) : "l"(0ll));
+    return v;
 }
 
 // Copies 16 bytes to shared memory without waiting.

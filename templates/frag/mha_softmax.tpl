@@ -45,7 +45,7 @@
 @     out[#out + 1] = indent .. "top = fmaxf(top, butterfly<2>(top));"
 @     return table.concat(out, "\n")
 @ end
-// Keys that a row does not see, in tiles that some row of the warp does not wholly see.
+// Keys that a row does not see, in tiles that not every row of the warp sees.
 if (left < masked_below) {
     const mla_i32 sees0 = lane_sees + left;
 @ for r = 1, rows - 1 do
@@ -54,15 +54,13 @@ if (left < masked_below) {
 @ for r = 0, rows - 1 do
 @     for n = 0, tiles - 1 do
 @         local x, y = pair(r, n)
-    if (sees${r} <= ${8 * n})
-        ${x} = __uint_as_float(0xff800000u);
-    if (sees${r} <= ${8 * n + 1})
-        ${y} = __uint_as_float(0xff800000u);
+    hide_beyond<${8 * n}>(${x}, sees${r});
+    hide_beyond<${8 * n + 1}>(${y}, sees${r});
 @     end
 @ end
 }
 
-// A row's first reference is the maximum of its first tile; finite where it sees nothing.
+// A row's first reference: ${headroom > 0 and "2^" .. headroom .. " above" or "the"} maximum of its first tile, if it sees any.
 if (left == end_key) {
 @ for r = 0, rows - 1 do
     {
@@ -72,8 +70,8 @@ ${maximum(r, "        ")}
 @ end
 }
 
-// P against the references as they stand.  A sum above 256 says that a row's maximum has
-// outgrown its reference: then the tile is done again with new ones, and P is 1 at most.
+// P against the references as they stand.  A sum above 256 says that some maximum has
+// outgrown its reference: then the tile is done again, and P is 1 at most.
 @ for i = 0, t.mt - 1 do
 @     for k = 0, tiles // 2 - 1 do
 mla_v4 p${i}_${k};
@@ -89,12 +87,13 @@ float tile_sum${r};
 #pragma unroll 1
 for (;;) {
 ${weights("    ")}
-    if (!__any_sync(0xffffffffu, ${most} > 256.0f))
+    const float most = ${most};
+    if (!__any_sync(0xffffffffu, most > 256.0f))
         break;
 @ for r = 0, rows - 1 do
     {
 ${maximum(r, "        ", true)}
-        // Only rows that outgrew it get a new reference: a row's bits do not depend on others.
+        // Only rows that outgrew it get a new one: bits do not depend on other rows.
         const mla_u32 outgrown = __ballot_sync(0xffffffffu, tile_sum${r} > 256.0f);
         const float old = reference${r};
         if (outgrown >> (4u * g) & 15u)

@@ -3,7 +3,8 @@
 @ -- A warp leaves its fragments as they are, 16 bytes per lane; a reader takes the same
 @ -- fragment of all warps: two neighbouring columns of two tokens.  Two buffers, so that one
 @ -- barrier per step is enough: before a buffer is written again, everyone has passed the
-@ -- barrier of the step between.  Inputs: tile; stride, from output token to output token.
+@ -- barrier of the step between.  Inputs: tile; stride, from output token to output token; scaled,
+@ -- by factor<token>.
 @ local stationary = use("plan/stationary")
 @ local jobs = stationary.jobs(tile)
 @ local ex = tile.exchange
@@ -20,7 +21,11 @@ __syncthreads();
 @     local skipped = round * jobs.round
 @     local guarded = (round + 1) * jobs.round > jobs.count
 @     local row = skipped == 0 and "y" or string.format("y + %d * %s", 2 * skipped, stride)
+@     local next = skipped == 0 and "y + " .. stride
+@         or string.format("y + %d * %s", 2 * skipped + 1, stride)
 @     local token = "t + pair" .. plus(2 * skipped, "u")
+@     local even = scaled and " * factor" .. 2 * skipped or ""
+@     local odd = scaled and " * factor" .. 2 * skipped + 1 or ""
 ${guarded and string.format("if (first_job%s < %du) {", plus(skipped, "u"), jobs.count) or "{"}
 @     if jobs.step_bytes then
     const char *sums = exchange + buffer + theirs${plus(round * jobs.step_bytes, "")};
@@ -33,9 +38,9 @@ ${guarded and string.format("if (first_job%s < %du) {", plus(skipped, "u"), jobs
     add4(sum, *(const float4 *)(sums + ${k * ex.part}));
 @     end
     if (${token} < tokens)
-        store4(${row}, pack2(sum.x, sum.z));
+        store4(${row}, pack2(sum.x${even}, sum.z${even}));
     if (${token} + 1u < tokens)
-        store4(${row} + ${stride}, pack2(sum.y, sum.w));
+        store4(${next}, pack2(sum.y${odd}, sum.w${odd}));
 }
 @ end
 buffer = ${ex.half}u - buffer;

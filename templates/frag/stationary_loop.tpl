@@ -1,6 +1,7 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- The tokens stream past W: product, loads of the next step, store.
-@ -- Inputs: tile (plan/stationary.lua); x and y, names of the arguments in and out.
+@ -- Inputs: tile (plan/stationary.lua); x and y, names of the arguments in and out; scaled: a
+@ -- token's results times position_factor of its position.
 @ local stationary = use("plan/stationary")
 @ local y_stride = "a." .. y .. "_token_stride"
 @ local lane_columns = 2 * tile.mtw
@@ -57,6 +58,12 @@ for (; t < tokens; t += stride) {
     float4 c${j}_${i};
 @     end
 @ end
+@ if scaled then
+    // Factors of the tokens that this lane stores, on their way while it multiplies.
+@     for _, n in ipairs(stationary.stored(tile)) do
+    const float factor${n} = position_factor(a.positions[min(t + pair${n > 0 and " + " .. n .. "u" or ""}, last)]);
+@     end
+@ end
     ${include("frag/stationary_product.tpl", {tile = tile})}
 
     // The next step's rows travel while this one is stored.
@@ -64,6 +71,6 @@ for (; t < tokens; t += stride) {
         ${include("frag/stationary_rows.tpl", {tile = tile, at = "t + stride", stride = "a." .. x .. "_token_stride"})}
     }
 
-    ${include(split and "frag/stationary_exchange.tpl" or "frag/stationary_store.tpl", {tile = tile, stride = y_stride})}
+    ${include(split and "frag/stationary_exchange.tpl" or "frag/stationary_store.tpl", {tile = tile, stride = y_stride, scaled = scaled})}
     y += y_step;
 }

@@ -1,6 +1,6 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- absorb_q: q = [q_nope * W_UK | RoPE(q_rope)], one pass, W stationary in registers.
-@ -- Inputs: plan (plan/absorb_q.lua), meta.
+@ -- Inputs: plan (plan/absorb_q.lua), spec, meta.
 @ local args, emit = use("lib/args"), use("lib/emit")
 @ local ldg, mma = use("frag/ldg"), use("frag/mma")
 @ local stationary = use("plan/stationary")
@@ -8,6 +8,8 @@
 @ assert(tile.layout == "kn" and tile.k == dims.nope and tile.n == dims.latent)
 @ assert((tile.rope == null) == (dims.rope == 0))
 @ local rotates = dims.rope > 0 and tile.rope.style ~= "none"
+@ local scaled = spec.q_position_scale ~= null
+@ assert(rotates or not scaled, "absorb_q: a factor by position needs positions")
 @ local vectors = stationary.vectors(tile, dims.rope > 0 and tile.rope.style or nil)
 @ local purpose = "absorb_q: queries of the latent path.  Row [t][h] of q = "
 @     .. (dims.rope == 0 and "q_nope[t][h] * W_UK[h]"
@@ -15,6 +17,7 @@
 @         or "[q_nope[t][h] * W_UK[h] | q_rope[t][h]]")
 @     .. string.format("; W_UK[h] is the first %d rows of head h of kv_b_proj, read where they lie.",
 @         dims.nope)
+@     .. (scaled and "  Rows are multiplied by a factor that grows with the position." or "")
 ${emit.head(plan, meta, purpose)}
 ${emit.open(plan)}
 
@@ -43,6 +46,10 @@ ${mma.add_text()}
 
 ${include("frag/rope.tpl", {style = tile.rope.style, width = dims.rope})}
 @ end
+@ if scaled then
+
+${include("frag/position_factor.tpl", {scale = spec.q_position_scale})}
+@ end
 
 ${args.kernel_struct(plan.args)}
 
@@ -64,13 +71,13 @@ ${emit.signature(plan)}
     ${include("frag/stationary_first_rows.tpl", {tile = tile, x = "q_nope"})}
 @ if dims.rope > 0 then
 
-    ${include("frag/absorb_rope.tpl", {map = tile.rope, dims = dims, threads = tile.threads})}
+    ${include("frag/absorb_rope.tpl", {map = tile.rope, dims = dims, threads = tile.threads, scaled = scaled})}
 @ end
 
     // Fragments of W: neighbours in k side by side.
     ${include("frag/stationary_pair.tpl", {tile = tile, late = dims.rope > 0 and "late" or ""})}
 
-    ${include("frag/stationary_loop.tpl", {tile = tile, x = "q_nope", y = "q"})}
+    ${include("frag/stationary_loop.tpl", {tile = tile, x = "q_nope", y = "q", scaled = scaled})}
 }
 
 ${include("host/launcher.tpl", {plan = plan})}

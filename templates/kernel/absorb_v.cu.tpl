@@ -63,7 +63,7 @@ ${emit.signature(plan)}
     ${include("frag/stationary_pair.tpl", {tile = tile, late = ""})}
 @ end
 
-    ${include("frag/stationary_loop.tpl", {tile = tile, x = "o", y = "out"})}
+    ${include("frag/stationary_loop.tpl", {tile = tile, x = "o", y = "out", scaled = false})}
 }
 
 ${include("host/launcher.tpl", {plan = plan})}

@@ -239,7 +239,6 @@ ${emit.signature(plan)}
         tiles_before += chunk_tiles;
         items_before += chunk_items;
         slots_before += chunk_slots;
-        __syncthreads();
     }
 
     // CTAs without work end where all items end.

@@ -11,6 +11,7 @@
 @ local rope_column = neox and "lane * 8" or "column"
 @ local load_rope = neox and "load_pairs" or "load_stream16"
 @ local store_rope = neox and "store_pairs" or "store16"
+@ local factor = spec.derived.kv_lora_scale
 @ assert(32 % t.lanes == 0 and t.tokens_per_cta * t.lanes == emit.threads(plan))
 @ assert(t.weight_vectors <= emit.threads(plan), "kv_append: one weight vector per thread")
 @
@@ -24,8 +25,10 @@
 @ local function rope_guard(j)
 @     return guard(j, t.rope_chunks, t.rope_remainder)
 @ end
-@ local purpose = "kv_append: " .. (rotates and "RMSNorm of the latent, RoPE (" .. style .. ") of "
-@     .. "the key, both" or "RMSNorm of the latent, and the whole row") .. " written to its slot."
+@ local norm = factor == 1 and "RMSNorm of the latent, " or
+@     string.format("RMSNorm of the latent times %.7g, ", factor)
+@ local purpose = "kv_append: " .. norm .. (rotates and "RoPE (" .. style .. ") of "
+@     .. "the key, both" or "and the whole row") .. " written to its slot."
 ${emit.head(plan, meta, purpose)}
 ${emit.open(plan)}
 
@@ -63,6 +66,17 @@ static __device__ __forceinline__ mla_v4 scale8(mla_v4 v, mla_v4 weights, float 
     return v;
 }
 
+@ if factor ~= 1 then
+// value * scale for eight values, each rounded once.
+static __device__ __forceinline__ mla_v4 times8(mla_v4 v, float scale)
+{
+@ for _, r in ipairs({"x", "y", "z", "w"}) do
+    v.${r} = pack2(lo_f32(v.${r}) * scale, hi_f32(v.${r}) * scale);
+@ end
+    return v;
+}
+
+@ end
 ${args.kernel_struct(plan.args)}
 
 ${emit.signature(plan)}
@@ -155,7 +169,7 @@ ${emit.signature(plan)}
         sum += __shfl_xor_sync(0xffffffffu, sum, ${mask});
 @     mask = mask // 2
 @ end
-        const float scale = rsqrtf(sum * ${f32(1.0 / d.latent)} + a.norm_eps);
+        const float scale = rsqrtf(sum * ${f32(1.0 / d.latent)} + a.norm_eps)${factor ~= 1 and " * " .. f32(factor) or ""};
 @ for j = 0, t.chunks - 1 do
 @     local weights = "s_weight[" .. emit.at("lane", 0, "", j * t.lanes) .. "]"
 @     if latent_guard(j) ~= "" then
@@ -163,6 +177,12 @@ ${emit.signature(plan)}
             latent${j} = scale8(latent${j}, ${weights}, scale);
 @     else
         latent${j} = scale8(latent${j}, ${weights}, scale);
+@     end
+@ end
+@ if factor ~= 1 then
+    } else {
+@     for j = 0, t.chunks - 1 do
+        latent${j} = times8(latent${j}, ${f32(factor)});
 @     end
 @ end
     }

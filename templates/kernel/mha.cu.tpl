@@ -28,11 +28,23 @@ ${include("frag/memory.tpl", {want = {store = true}})}
 
 ${include("frag/convert.tpl", {dtype = plan.dtype, want = {pack = true}})}
 
-${include("frag/mha_shared.tpl", {half = plan.dtype == "bf16" and "bf16" or "f16"})}
+${include("frag/mha_shared.tpl", {half = plan.dtype == "bf16" and "bf16" or "f16", steps = t.keep_steps == 1})}
 
 ${include("frag/explog.tpl", {base = "2"})}
 
 ${mma.text(plan.dtype)}
+
+// The score of key KEY becomes -inf unless the row sees more keys than that.  Opaque, because a
+// compiler that knows how these conditions imply each other makes a tree of branches of them.
+template <int KEY>
+static __device__ __forceinline__ void hide_beyond(float &score, mla_i32 sees)
+{
+    asm("{\n\t.reg .pred p;\n\t"
+        "setp.gt.s32 p, %1, %2;\n\t"
+        "selp.f32 %0, %0, 0fFF800000, p;\n\t}"
+        : "+f"(score)
+        : "r"(sees), "n"(KEY));
+}
 
 // exp of two neighbouring scores, rounded to a pair, and added to `sum` or the first of it.
 template <bool FIRST>
@@ -48,7 +60,7 @@ static __device__ __forceinline__ mla_u32 weights(float s0, float s1, float scal
 
 ${args.kernel_struct(plan.args)}
 
-${include("frag/mha_load.tpl", {load = t.load, together = double, struct = plan.args.struct})}
+${include("frag/mha_load.tpl", {load = t.load, together = double, steps = t.keep_steps == 1, struct = plan.args.struct})}
 
 // Where things are in shared memory, in bytes.
 enum {
@@ -71,15 +83,18 @@ ${emit.signature(plan)}
     // What stays: the loader's places and steps, and the lane's rows of K, V and Q fragments.
     key_rows rows;
 @ for _, l in ipairs(loaders) do
-    rows.to_${l.name} = pinned(base + ${l.name == "v" and "VALUES" or l.to .. "u"} + threadIdx.x / ${l.lanes}u * ${l.row_stride}u + threadIdx.x % ${l.lanes}u * 16u);
+@     if not l.beside then
+    rows.to_${l.name} = pinned(base + ${l.name == "v" and "VALUES" or l.to .. "u"} + threadIdx.x / ${l.lanes}u * ${l.row_stride}u
+                               + threadIdx.x % ${l.lanes}u * 16u);
+@     end
+@     if t.keep_steps == 1 then
     rows.step_${l.name} = pinned_wide(${math.min(l.rows, l.count)} * a.${l.name}_token_stride);
+@     end
 @ end
     const mla_u32 k_from =
         pinned(base + (8u * (lane >> 4) + (lane & 7u)) * ${t.k_stride}u + 16u * ((lane >> 3) & 1u));
     const mla_u32 v_from =
         pinned(base + VALUES + (lane & 15u) * ${t.v_stride}u + 16u * (lane >> 4));
-    const mla_u32 q_from = pinned(base + QUERIES + (${16 * t.mt}u * warp + (lane & 15u)) * ${t.k_stride}u
-                                  + 16u * (lane >> 4));
     const float scale = hidden(a.softmax_scale * ${f32(1.4426950408889634)}); // exp(x) = 2^(x log2 e)
 @ if t.column_chunks > 1 then
     const mla_i64 head = blockIdx.y / ${t.column_chunks}u;
@@ -112,20 +127,26 @@ ${emit.signature(plan)}
         const mla_i32 block_rows = q_len - first_row < ${t.m} ? q_len - first_row : ${t.m};
         const mla_i32 warp_rows = q_len - warp_row < ${16 * t.mt} ? q_len - warp_row : ${16 * t.mt};
         const mla_i32 end_key = a.causal ? seen + first_row + block_rows - 1 : k_len;
-        const mla_i32 warp_end = warp_rows <= 0 ? 0 : a.causal ? seen + warp_row + warp_rows - 1 : k_len;
+        const mla_i32 warp_end = warp_rows <= 0 ? 0
+                                 : a.causal     ? seen + warp_row + warp_rows - 1
+                                                : k_len;
         const mla_i32 warp_sees = (a.causal ? seen + warp_row : k_len) - end_key; // its first row
         const mla_i32 beyond = pinned(end_key - warp_end); // keys at the end that no row of it sees
         const mla_i32 masked_below = pinned(${t.n} - warp_sees);
-        const mla_i32 lane_sees = pinned(warp_sees + (a.causal ? (mla_i32)g : 0) - 2 * (mla_i32)quad);
+        const mla_i32 lane_sees =
+            pinned(warp_sees + (a.causal ? (mla_i32)g : 0) - 2 * (mla_i32)quad);
 
         // Rows of this thread.
 @ for _, l in ipairs(loaders) do
-        rows.from_${l.name} =
-            (const char *)a.${l.name} + (k_begin + threadIdx.x / ${l.lanes}u) * a.${l.name}_token_stride${l.name == "k_rope" and "" or " + head * a." .. l.name .. "_head_stride"}
-            + threadIdx.x % ${l.lanes}u * 16u${l.name == "v" and t.column_chunks > 1 and " + 2 * column" or ""};
+        rows.from_${l.name} = (const char *)a.${l.name} + (k_begin + threadIdx.x / ${l.lanes}u) * a.${l.name}_token_stride
+                              + threadIdx.x % ${l.lanes}u * 16u${l.name == "v" and t.column_chunks > 1 and " + 2 * column" or ""};
+@     if l.name ~= "k_rope" then
+        rows.from_${l.name} += head * a.${l.name}_head_stride;
+@     end
 @ end
-        copy_q(base + QUERIES, (const char *)a.q + (q_begin + first_row) * a.q_token_stride + head * a.q_head_stride,
-               a.q_token_stride, block_rows);
+        const char *q = (const char *)a.q + (q_begin + first_row) * a.q_token_stride
+                        + head * a.q_head_stride;
+        copy_q(base + QUERIES, q, a.q_token_stride, block_rows);
 @ if held then
         copies_commit();
 @ end
@@ -135,6 +156,9 @@ ${emit.signature(plan)}
         }
         copies_commit();
 @ end
+        const mla_u32 me = thread_index();
+        const mla_u32 q_from = pinned(base + QUERIES + (${16 * t.mt}u * (me >> 5) + (me & 15u)) * ${t.k_stride}u
+                                      + 16u * (me >> 4 & 1u));
 @ if held then
         copies_wait<${t.smem.early and 1 or 0}>();
         __syncthreads();
@@ -221,7 +245,9 @@ ${emit.signature(plan)}
 @ end
         }
 
-        ${include("frag/mha_output.tpl", {t = t, lse = spec.lse, width = d.v})}
+        {
+            ${include("frag/mha_output.tpl", {t = t, lse = spec.lse, width = d.v})}
+        }
         __syncthreads(); // before the next request's copies
     }
 }

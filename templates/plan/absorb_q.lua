@@ -12,6 +12,9 @@
 -- a chunk of the row per thread, after its loads of W are on their way and before
 -- their first use.  So the two latencies in a row that a rotation needs (position,
 -- then cos and sin) pass while W is coming.
+--
+-- A model with q_position_scale has both parts of a row times its factor, in fp32 before
+-- the only rounding.
 
 local args = use("lib/args")
 local base = use("lib/plan")
@@ -82,6 +85,14 @@ local function rope_map(spec, tile)
     return { style = spec.rope.style, chunks = chunks, lanes = lanes, tokens = tile.threads // lanes }
 end
 
+local function add_factor_cost(c, spec)
+    local s = spec.q_position_scale
+    if s ~= null then
+        c.add("factor", "1 + %g ln(1 + floor(position / %d)), per lane and stored token", s.beta,
+            s.original_max_position_embeddings)
+    end
+end
+
 local function add_rope_cost(c, spec, map)
     if map == null then
         return
@@ -100,6 +111,7 @@ function M.plans(spec, arch, heads)
     local c = costs.new()
     stationary.cost(c, tile, heads, arch)
     add_rope_cost(c, spec, tile.rope)
+    add_factor_cost(c, spec)
     local struct = symbol.args_struct("absorb_q", {
         norope = spec.qk_rope_head_dim == 0,
         unrotated = spec.rope.style == "none",

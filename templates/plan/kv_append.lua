@@ -20,6 +20,9 @@
 -- 16 tokens per block (2.5 %); a launch of a few tokens is latency, not bytes.
 -- Where the latent is no multiple of lanes * 8 the last vectors idle some lanes,
 -- and lanes beyond the rope's vectors idle during the rotation.
+--
+-- A model with kv_lora_scale has its factor on the latent, with a norm or without one,
+-- in fp32 before the only rounding.
 
 local args = use("lib/args")
 local cost = use("lib/cost")

@@ -32,6 +32,7 @@ local M = {}
 local RESERVED_SMEM = 1024 -- per CTA, of the SM's
 local REGISTERS = 255
 local FIXED_REGISTERS = { [1] = 38, [2] = 45 } -- by m-tiles of a warp
+local KEEP_BELOW = 225
 local MAX_COLUMNS = 256
 
 -- mt: 16-row tiles of a warp; ctas: per SM, what shared memory has to allow.
@@ -49,15 +50,14 @@ local CHOICES = {
     { queries = "shared", keys = { 64, 32, 16 }, shapes = {
         { mt = 1, warps = 8, ctas = 1, stages = 2 },
         { mt = 1, warps = 8, ctas = 1, stages = 1 },
-        { mt = 1, warps = 4, ctas = 1, stages = 1 },
-        { mt = 1, warps = 2, ctas = 1, stages = 1 },
-        { mt = 1, warps = 1, ctas = 1, stages = 1 },
     } },
+    { queries = "shared", keys = { 64, 32, 16 }, shapes = { { mt = 1, warps = 4, ctas = 1, stages = 1 } } },
+    { queries = "shared", keys = { 64, 32, 16 }, shapes = { { mt = 1, warps = 2, ctas = 1, stages = 1 } } },
+    { queries = "shared", keys = { 64, 32, 16 }, shapes = { { mt = 1, warps = 1, ctas = 1, stages = 1 } } },
 }
 
 -- How a block copies the rows of one tensor: `lanes` threads a row, 16 bytes each, as
--- often as the row is wide; `rows` rows a pass.  from and to: bytes within the source's
--- and the tile's row.
+-- often as the row is wide; `rows` rows a pass.  to: byte of the tile's row where it begins.
 local function loader(name, width, n, threads, to, row_stride)
     local chunks = width // 8
     local lanes = chunks > 4 and 8 or chunks > 2 and 4 or 2
@@ -81,6 +81,8 @@ local function loaders(spec, t, variant)
         keys = { k("k_nope", nope, 0) }
         if rope > 0 then
             keys[2] = k("k_rope", rope, 2 * nope)
+            -- Threads that hold the same row and chunk of both need one address.
+            keys[2].beside = keys[2].lanes == keys[1].lanes and "k_nope" or nil
         end
     end
     return {
@@ -136,6 +138,8 @@ local function shape(spec, choice, n)
         k_stride = 2 * dims + 16, v_stride = 2 * columns + 16,
     }
     t.registers = registers(t)
+    -- Whether the loader's steps, two registers each, may stay in registers.
+    t.keep_steps = t.mt * t.n <= 64 and t.registers.total <= KEEP_BELOW and 1 or 0
     t.smem = memory_map(t)
     return t
 end

@@ -24,10 +24,20 @@
 --     in the order of k.  Nothing depends on the number of tokens: a token's bits
 --     are the same in any batch.
 --
+-- The order of issue is half of the plan, and ptxas 13.0 has its own mind about it:
+-- griddepcontrol.launch_dependents is a fence to it, so it stands before W;
+-- griddepcontrol.wait moves up over .nc loads, so W is loaded without .nc; and the first
+-- use of W moves up over the RoPE loop, unless it depends on it (absorb_rope.tpl).  With
+-- all three, SASS has W, wait, token rows, RoPE, first use.  An A fragment is an aligned
+-- quad of registers: [n][k] rows, whose words are right as they come, still cost one MOV
+-- per word, once.
+--
 -- Floor: W + T (K + N) 2-byte values per head, and 2 N K T flops, which is below
 -- the time of the bytes on every target up to some hundred tokens.  Gaps: x is
--- requested once per column block (L1 and L2 serve all but the first), and with
--- few heads and more than 64 tokens W is requested from L2 once per token chunk.
+-- requested once per column block (L1 and L2 serve all but the first), and where the
+-- grid leaves SMs idle, more than 64 tokens are cut into chunks, each of which requests W
+-- from L2 again.  Where n is no multiple of 64 a lane's accesses are 8 or 4 bytes wide
+-- (32 is the least that is contiguous, a sector).
 
 local base = use("lib/plan")
 local costs = use("lib/cost")
@@ -251,6 +261,22 @@ function M.jobs(tile)
         per_warp = per_warp, count = count, round = round, step_bytes = step_bytes,
         rounds = base.ceil_div(count, round),
     }
+end
+
+-- The tokens that a lane stores in one step, counted from its first: pairs, one per round
+-- of the exchange, or per token tile.
+function M.stored(tile)
+    local list = {}
+    local count, apart = tile.token_tiles, TOKENS_PER_MMA
+    if tile.warps_k > 1 then
+        local jobs = M.jobs(tile)
+        count, apart = jobs.rounds, 2 * jobs.round
+    end
+    for i = 0, count - 1 do
+        list[#list + 1] = i * apart
+        list[#list + 1] = i * apart + 1
+    end
+    return list
 end
 
 -- The 16-byte accesses (frag/memory.tpl) that the text of a tile calls, and those of

@@ -132,6 +132,19 @@ local function crossover_lines(add, c)
     end
 end
 
+-- The factors that some models put on q and the latent.
+local function factor_lines(add, spec)
+    local d, p = spec.derived, spec.q_position_scale
+    if d.q_lora_scale ~= 1 or d.kv_lora_scale ~= 1 then
+        add("factors: compressed q %.7g (the engine's), latent %.7g (kv_append)", d.q_lora_scale,
+            d.kv_lora_scale)
+    end
+    if p ~= null then
+        add("factor of q: 1 + %.7g ln(1 + floor(position / %d)) (absorb_q; in the Normal path "
+            .. "the engine's)", p.beta, p.original_max_position_embeddings)
+    end
+end
+
 -- analyse(spec) -> { lines = {text}, data = {...} } for a canonical spec.
 function M.analyse(spec)
     local c = costs(spec)
@@ -144,6 +157,7 @@ function M.analyse(spec)
     add("%s: %d heads, latent %d + rope %d, nope %d, v %d, softmax scale %.7g", spec.model, spec.heads,
         spec.kv_lora_rank, spec.qk_rope_head_dim, spec.qk_nope_head_dim, spec.v_head_dim,
         spec.derived.softmax_scale)
+    factor_lines(add, spec)
     cache_lines(add, spec, caches, bytes)
     cost_lines(add, spec, c)
     crossover_lines(add, c)
@@ -151,6 +165,9 @@ function M.analyse(spec)
         lines = lines,
         data = {
             softmax_scale = spec.derived.softmax_scale,
+            q_lora_scale = spec.derived.q_lora_scale,
+            kv_lora_scale = spec.derived.kv_lora_scale,
+            q_position_scale = spec.q_position_scale,
             cache = caches,
             cache_element_bytes = bytes,
             projections = projections(spec),

@@ -15,9 +15,6 @@ local KEYS = {
     { "gated_attention_proj_granularity_type", "gate on the attention output (%s)" },
     { "sliding_window", "sliding window of %s keys" },
     { "sliding_window_list", "sliding windows on some layers" },
-    { "mla_scale_q_lora", "scale sqrt(hidden / q_lora_rank) on the compressed q" },
-    { "mla_scale_kv_lora", "scale sqrt(hidden / kv_lora_rank) on the latent" },
-    { "apply_mla_qkv_lora_rescale", "rescaling of the compressed q and the latent" },
     { "use_mla_scaling_factor", "a model-specific softmax scaling factor (use_mla_scaling_factor)" },
     { "k_rope_only_layernorm", "RMSNorm on the rotary part of k" },
     { "use_mome", "MoME convolutions on q, kv and the output" },
@@ -49,14 +46,6 @@ local function grouped_heads(config, heads)
     end
 end
 
-local function llama4_scaling(config)
-    local own = config.llama_4_scaling
-    local nested = config.rope_parameters
-    if present(own) or (type(nested) == "table" and present(nested.llama_4_scaling_beta)) then
-        return "position-dependent scale on q (Llama 4 style)"
-    end
-end
-
 local function hybrid_layers(config)
     local linear = config.linear_attn_config
     if type(linear) == "table" and present(linear.kda_layers) then
@@ -80,7 +69,6 @@ function M.list(config, heads)
         end
     end
     add(grouped_heads(config, heads))
-    add(llama4_scaling(config))
     add(hybrid_layers(config))
     return out
 end

@@ -269,6 +269,50 @@ local function add_rope(spec, part, note)
     spec.rope_scaling = scaling
 end
 
+-- The keys that ask for a factor sqrt(hidden / rank) on a compressed vector, by the
+-- spec's key: LongCat has one for each side, dots3 one for both.
+local RANK_SCALES = {
+    { key = "q_lora_scale", rank = "q_lora_rank",
+        names = { "mla_scale_q_lora", "apply_mla_qkv_lora_rescale" } },
+    { key = "kv_lora_scale", rank = "kv_lora_rank",
+        names = { "mla_scale_kv_lora", "apply_mla_qkv_lora_rescale" } },
+}
+
+local function add_rank_scales(spec, part)
+    for _, s in ipairs(RANK_SCALES) do
+        if lookup(part, s.names) == true and spec[s.rank] ~= nil then
+            if spec.hidden_size == nil then
+                return s.names[1] .. " needs hidden_size, which the config does not have"
+            end
+            spec[s.key] = math.sqrt(spec.hidden_size / spec[s.rank])
+        end
+    end
+end
+
+-- Mistral's factor of q: a block of its own, or a beta beside the rope's parameters.
+local function position_scale_of(part)
+    local own = part.llama_4_scaling
+    if type(own) == "table" and own ~= null then
+        return { beta = own.beta, original = own.original_max_position_embeddings }
+    end
+    for _, t in ipairs(rope_tables(part)) do
+        local beta = lookup(t, { "llama_4_scaling_beta" })
+        if features.present(beta) then
+            return { beta = beta, original = t.original_max_position_embeddings }
+        end
+    end
+end
+
+local function add_factors(spec, part)
+    local scale = position_scale_of(part)
+    if scale and (scale.beta == nil or scale.original == nil) then
+        return "the config's position-dependent scale on q lacks beta or "
+            .. "original_max_position_embeddings"
+    end
+    spec.q_position_scale = scale
+    return add_rank_scales(spec, part)
+end
+
 -- "DeepSeek-V3.json" -> "deepseek-v3"; the schema's alphabet for names.
 local function spec_name(name)
     local s = string.gsub(string.lower(name), "[^a-z0-9._-]", "-")
@@ -297,7 +341,7 @@ function M.import(config, options)
         notes[#notes + 1] = text
     end
     local spec = build(config, part, spec_name(options.name), note)
-    local problem = add_rope(spec, part, note)
+    local problem = add_rope(spec, part, note) or add_factors(spec, part)
     if problem then
         return failure(problem)
     end

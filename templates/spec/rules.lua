@@ -133,9 +133,22 @@ local function check_scale(spec, err)
     end
 end
 
+local function check_factors(spec, err)
+    if spec.q_lora_scale ~= null and spec.q_lora_rank == null then
+        err({ "q_lora_scale" }, "q_lora_scale acts on the compressed q, and q_lora_rank is null")
+    end
+    if spec.q_position_scale ~= null and spec.rope.style == "none" then
+        err({ "q_position_scale" }, "q_position_scale needs positions, and rope.style none has none")
+    end
+end
+
 -- C identifiers allow neither '-' nor '.'.
 local function identifier(name)
     return (string.gsub(string.lower(name), "[^a-z0-9]", "_"))
+end
+
+local function or_one(x)
+    return x == null and 1.0 or x
 end
 
 local function derive(spec)
@@ -153,6 +166,8 @@ local function derive(spec)
         local_heads = heads,
         row = spec.kv_lora_rank + spec.qk_rope_head_dim,
         softmax_scale = scale.softmax_scale(spec),
+        q_lora_scale = or_one(spec.q_lora_scale),
+        kv_lora_scale = or_one(spec.kv_lora_scale),
     }
 end
 
@@ -167,6 +182,7 @@ function M.check(spec, archs)
     check_cache(spec, err)
     check_arch(spec, archs, err)
     check_scale(spec, err)
+    check_factors(spec, err)
     local scaling = spec.rope.scaling
     if scaling ~= null and scaling.type == "longrope" and scaling.short_factor == null then
         warn({ "rope", "scaling" }, "no longrope factors: the caller must supply the cos/sin table")

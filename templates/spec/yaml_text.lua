@@ -60,6 +60,21 @@ local function rope_lines(add, spec)
     end
 end
 
+-- Factors of q and the latent, where the model has them.
+local function factor_lines(add, spec)
+    for _, key in ipairs({ "q_lora_scale", "kv_lora_scale" }) do
+        if spec[key] then
+            add(key .. ": " .. scalar(spec[key]))
+        end
+    end
+    local p = spec.q_position_scale
+    if p then
+        add("q_position_scale:")
+        add("  beta: " .. scalar(p.beta))
+        add("  original_max_position_embeddings: " .. scalar(p.original))
+    end
+end
+
 local WIDTHS = {
     "heads", "tp", "layers", "hidden_size", "max_position", "q_lora_rank", "kv_lora_rank",
     "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "rms_norm_eps",
@@ -95,6 +110,7 @@ function M.spec_text(spec, source, beyond, notes)
     add("model: " .. spec.model)
     width_lines(add, spec)
     rope_lines(add, spec)
+    factor_lines(add, spec)
     add("dtype: " .. spec.dtype)
     add("kv_cache: {page_size: 64}")
     add("decode: {max_q_len: 4}")

@@ -144,6 +144,8 @@ static void measure_kernels(struct bench *b)
         bool tokens;
         if (num_subject_read(b->device.ctx, b->device.set, i, &b->model, &s))
             continue; /* time_kernels has reported it */
+        if (strcmp(s.info.family, "mha") == 0)
+            continue; /* kernel_attention.c */
         tokens = num_has(&s, "tokens");
         for (size_t k = 0; k < (tokens ? 4 : 1); k++) {
             struct bench_traffic t;
@@ -154,7 +156,7 @@ static void measure_kernels(struct bench *b)
             first = false;
         }
     }
-    printf(b->json ? "]}\n" : "\n");
+    printf(b->json ? "],\n" : "\n");
 }
 
 int main(int argc, char **argv)
@@ -192,6 +194,8 @@ int main(int argc, char **argv)
     } else {
         time_kernels(&b);
         measure_kernels(&b);
+        b.failures += bench_attention(&b.device, &b.model, b.json);
+        printf(b.json ? "}\n" : "");
     }
     num_device_close(&b.device);
     return b.failures != 0;

@@ -6,6 +6,7 @@
 #ifndef KERNEL_BENCH_H
 #define KERNEL_BENCH_H
 
+#include "case.h"
 #include "device.h"
 #include "subject.h"
 
@@ -28,6 +29,7 @@ struct bench_traffic {
     double floor;     /* bytes: each input and each output once */
     double rounding;  /* bytes: a sector for each tensor's ragged end */
     double requested; /* bytes that lanes ask for */
+    double copied;    /* of these, by asynchronous copies */
     double l2;        /* bytes behind an L1 that never evicts, stores added */
     double dram;      /* bytes of the different 32-byte sectors */
     double warp_insns, mma_flops, mma_count;
@@ -38,5 +40,14 @@ struct bench_traffic {
 const char *bench_measure(struct num_device *device,
                           const struct num_subject *s, int64_t tokens,
                           struct bench_traffic *out);
+
+/* The same for a case that has been made. */
+const char *bench_measure_case(struct num_device *device, struct num_case *c,
+                               struct bench_traffic *out);
+
+/* Measures the kernels of the family mha and prints a row for each shape;
+ * returns how many have gone wrong. */
+int bench_attention(struct num_device *device, const struct num_model *model,
+                    bool json);
 
 #endif

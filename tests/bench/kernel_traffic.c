@@ -35,9 +35,9 @@ static void read_total(json *total, struct bench_traffic *out)
     json *global = mla__json_get(total, "global");
     json *store = mla__json_get(global, "store");
 
+    out->copied = number(mla__json_get(global, "cp_async"), "bytes");
     out->requested = number(mla__json_get(global, "load"), "bytes") +
-                     number(mla__json_get(global, "cp_async"), "bytes") +
-                     number(store, "bytes");
+                     out->copied + number(store, "bytes");
     out->l2 = SECTOR * (number(global, "l1_miss_sectors") +
                         number(store, "sectors"));
     out->dram = SECTOR * (number(global, "unique_load_sectors") +
@@ -76,27 +76,37 @@ static const char *read_counters(struct num_device *d,
     return why;
 }
 
-const char *bench_measure(struct num_device *d, const struct num_subject *s,
-                          int64_t tokens, struct bench_traffic *out)
+const char *bench_measure_case(struct num_device *d, struct num_case *c,
+                               struct bench_traffic *out)
 {
     static struct num_verdict v; /* holds the text that is returned */
-    struct num_shape shape = {"bench", tokens, NUM_TIGHT, NUM_TIGHT, 0, false};
-    struct num_run run = {NUM_POISON_ZERO, 0, 0, tokens, false, true};
-    const struct num_family *f = num_family_of(s);
+    struct num_run run = {NUM_POISON_ZERO, 0, 0, c->tokens, false, true};
     const char *why = v.why;
-    struct num_case *c;
 
     memset(out, 0, sizeof(*out));
     memset(&v, 0, sizeof(v));
-    if (!f)
-        return "there are no cases for this family";
-    out->tokens = tokens;
-    c = num_case_make(s, f, &shape, 1);
+    out->tokens = c->tokens;
     out->floor = floor_of(c);
     out->rounding = SECTOR * c->tensors;
     d->counters_reset();
     if (num_run_once(d, c, &run, &v))
-        why = read_counters(d, s, out);
+        why = read_counters(d, c->subject, out);
+    return why;
+}
+
+const char *bench_measure(struct num_device *d, const struct num_subject *s,
+                          int64_t tokens, struct bench_traffic *out)
+{
+    struct num_shape shape = {"bench", tokens, NUM_TIGHT, NUM_TIGHT, 0, false};
+    const struct num_family *f = num_family_of(s);
+    struct num_case *c;
+    const char *why;
+
+    memset(out, 0, sizeof(*out));
+    if (!f)
+        return "there are no cases for this family";
+    c = num_case_make(s, f, &shape, 1);
+    why = bench_measure_case(d, c, out);
     num_case_free(c);
     return why;
 }

@@ -42,10 +42,11 @@ narrow() {
          END { exit f }' "$1"/*.[ch] "$1"/src/*.cu
 }
 
-# Directives other than those of the host launcher's guard mean an include.
+# Directives other than those of the host launcher's guard and unrolling mean
+# an include.
 include_free() {
     ! grep -nE '^[[:space:]]*#' "$1"/src/*.cu |
-        grep -vE ':#(ifndef __CUDACC_RTC__|endif)$'
+        grep -vE ':#(ifndef __CUDACC_RTC__|endif|pragma unroll( 1)?)$'
 }
 
 # Comment lines among all lines of a model's kernels, in per cent.

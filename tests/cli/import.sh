@@ -85,10 +85,25 @@ ok "Pangu Pro: sinks are named" warns openPangu-2.0-Pro '128 learned sink'
 ok "dots3: the window is named" warns dots3-note-swa 'sliding window of 512'
 ok "Motif-3: grouped heads are named" warns Motif-3 \
     '80 query heads over 16'
+ok "LongCat: sqrt(hidden / rank) on both sides" has LongCat-Flash-Chat \
+    'q_lora_scale: 2' 'kv_lora_scale: 3\.46410161513775[0-9]*'
+ok "LongCat-Lite: sqrt 2 and sqrt 6" has LongCat-Flash-Lite \
+    'q_lora_scale: 1\.41421356237309[0-9]*' \
+    'kv_lora_scale: 2\.44948974278317[0-9]*'
+ok "dots3: one key for both sides" has dots3-note-swa \
+    'q_lora_scale: 2\.2360679774997[0-9]*' \
+    'kv_lora_scale: 2\.2360679774997[0-9]*'
+ok "Mistral-Large-3: a factor of q by position" has Mistral-Large-3-675B \
+    'q_position_scale:' 'beta: 0\.1' 'original_max_position_embeddings: 8192'
+ok "Mistral-Small-4: the same, beside the rope's keys" \
+    has Mistral-Small-4-119B 'q_position_scale:' 'beta: 0\.1'
+ok "V3: neither" not grep -qE '_scale' "$work/DeepSeek-V3.yaml"
 ok "V3.2: the index is named" warns DeepSeek-V3.2 'DSA index.*2048'
 
 run mlagen import --strict "$configs/DeepSeek-V3.json"
 expect_exit 0 "plain MLA imports under --strict"
+run mlagen import --strict "$configs/LongCat-Flash-Chat.json"
+expect_exit 0 "so does LongCat: its factors are the kernels'"
 run mlagen import --strict "$configs/DeepSeek-V3.2.json"
 expect_exit 3 "a feature beyond dense MLA is an error under --strict"
 ok "... and prints no spec" [ ! -s "$stdout" ]

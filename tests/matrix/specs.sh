@@ -27,8 +27,9 @@ row() {
 }
 
 unchanged() {
-    build/mlagen build "$1" -o "$2" >"$log" &&
-        grep -q ': 0 written' "$log"
+    said=$(build/mlagen build "$1" -o "$2") || return 1
+    echo "$said"
+    case $said in *': 0 written'*) ;; *) return 1 ;; esac
 }
 
 on_device() {

@@ -173,14 +173,27 @@ void num_seal_all(struct num_case *c)
 
 /* Rotation -------------------------------------------------------------- */
 
-/* Positions are unsorted, may repeat, and include both ends of the table.
- * Only the rows that are used are live. */
+/* A factor by position is 1 up to the original context: three times as long a
+ * table shows four of its values. */
+static int64_t table_rows(const struct num_case *c)
+{
+    const struct num_model *m = c->subject->model;
+    return m->factor_beta == 0 ? TABLE_ROWS
+                               : 3 * (int64_t)m->factor_original + 5;
+}
+
+/* Positions are unsorted, may repeat, and include both ends of the table, and
+ * both sides of the first step of a factor.  Only the rows that are used are
+ * live. */
 static int64_t position_of(const struct num_case *c, int64_t token)
 {
+    const struct num_model *m = c->subject->model;
     struct num_rng rng = {c->shape.tokens * 77 + token};
     if (token == 0)
-        return TABLE_ROWS - 1;
-    return token == 1 ? 0 : num_below(&rng, TABLE_ROWS);
+        return table_rows(c) - 1;
+    if (token > 1 && token < 4 && m->factor_beta != 0)
+        return (int64_t)m->factor_original - (token == 2);
+    return token == 1 ? 0 : num_below(&rng, table_rows(c));
 }
 
 void num_add_angles(struct num_case *c)
@@ -190,8 +203,9 @@ void num_add_angles(struct num_case *c)
 
     if (!num_has(c->subject, "cos_sin"))
         return;
-    t = num_add_rows(c, "cos_sin", "cos_sin_stride", NUM_F32, TABLE_ROWS, dim,
-                     c->shape.in);
+    t = num_add_rows(c, "cos_sin", "cos_sin_stride", NUM_F32, table_rows(c),
+                     dim,
+                     table_rows(c) > TABLE_ROWS ? NUM_FAR_OUTER : c->shape.in);
     for (int64_t i = 0; i < c->tokens; i++)
         num_claim(t, position_of(c, i), 0);
     if (c->tokens == 0)
@@ -237,10 +251,22 @@ void num_expect_value(struct num_expect *e, int64_t column,
                            num_half_tiny(elem) + allowance;
 }
 
-/* Four roundings in single precision stand between the inputs and the sum. */
+double num_position_factor(const struct num_case *c, int64_t token)
+{
+    const struct num_model *m = c->subject->model;
+    const struct num_tensor *positions = num_tensor_of(c, "positions");
+
+    if (m->factor_beta == 0)
+        return 1;
+    return oracle_position_factor(m->factor_beta, m->factor_original,
+                                  num_get(positions, 0, 0, token));
+}
+
+/* Four roundings in single precision stand between the inputs and the sum,
+ * and with a factor two more and those of the factor itself. */
 void num_expect_rope(const struct num_case *c, struct num_expect *e,
                      int64_t column, const struct num_tensor *x, int64_t token,
-                     int64_t i1)
+                     int64_t i1, double factor)
 {
     const struct oracle_rope *rope = &c->subject->model->rope;
     const struct num_tensor *table = num_tensor_of(c, "cos_sin");
@@ -259,6 +285,9 @@ void num_expect_rope(const struct num_case *c, struct num_expect *e,
                 0, angle);
     oracle_rotate(rope->style, rope->dim, in, angle, out, size);
     for (int k = 0; k < rope->dim; k++)
-        num_expect_value(e, column + k, x->elem, out[k],
-                         isfinite(size[k]) ? 4 * 0x1p-24 * size[k] : 0);
+        num_expect_value(e, column + k, x->elem, factor * out[k],
+                         isfinite(size[k])
+                             ? (factor == 1 ? 4 : 12) * 0x1p-24 * factor *
+                                   size[k]
+                             : 0);
 }

@@ -163,9 +163,12 @@ void num_expect_bits(struct num_expect *e, int64_t column, uint64_t bits);
 /* A value rounded once, plus an absolute allowance. */
 void num_expect_value(struct num_expect *e, int64_t column,
                       enum num_elem elem, double value, double allowance);
-/* Columns [column, column + dim): the rotary part of a row, from x. */
+/* Columns [column, column + dim): the rotary part of a row, from x, times
+ * factor. */
 void num_expect_rope(const struct num_case *c, struct num_expect *e,
                      int64_t column, const struct num_tensor *x, int64_t token,
-                     int64_t i1);
+                     int64_t i1, double factor);
+/* The model's factor of q at a token's position; 1 without one. */
+double num_position_factor(const struct num_case *c, int64_t token);
 
 #endif

@@ -32,6 +32,7 @@ struct decode_kernels {
 enum decode_values {
     DECODE_NORMAL,   /* independent normal numbers */
     DECODE_GROWING,  /* scores that grow, fall or stay with the key, by row */
+    DECODE_SPIKES,   /* few keys far above the others, each above the last */
     DECODE_CONSTANT, /* equal scores; each key's value in a column of its own */
     DECODE_HUGE,     /* scores of +-3e4; the sign changes at half the keys */
     DECODE_VERIFY,   /* the newest key has score 50 and V = 1000 in column 0,

@@ -52,6 +52,15 @@ static void growing_query(struct maker *m)
     m->x[m->dims - 1] = direction[m->row % 3] / m->scale;
 }
 
+/* One key in 37 is 15 above the one before: in a tile of keys that one alone,
+ * in one lane of a kernel, outgrows what went before. */
+static void spike_key(struct maker *m)
+{
+    int64_t s = m->key - m->first;
+    noise(m, 0.3);
+    m->x[m->dims - 1] = s % 37 == 36 ? 15 * (double)(1 + s / 37) : 0;
+}
+
 /* A key more or less shows in its column, whatever the length. */
 static void constant_key(struct maker *m)
 {
@@ -111,6 +120,7 @@ static const struct {
 } makers[DECODE_VALUES] = {
     [DECODE_NORMAL] = {normal, normal},
     [DECODE_GROWING] = {growing_query, growing_key},
+    [DECODE_SPIKES] = {growing_query, spike_key},
     [DECODE_CONSTANT] = {constant_query, constant_key},
     [DECODE_HUGE] = {huge_query, huge_key},
     [DECODE_VERIFY] = {verify_query, verify_key},

@@ -186,15 +186,25 @@ static int64_t append_owner(const struct num_case *c,
     return -1;
 }
 
-/* Columns 0 .. R - 1: copied, or normalised in single precision. */
+/* Columns 0 .. R - 1: copied, or normalised in single precision; times the
+ * model's factor. */
 static void expect_latent(const struct num_case *c, struct num_expect *e,
                           int64_t token)
 {
     const struct num_tensor *x = num_tensor_of(c, "latent");
     const struct num_tensor *weight = num_tensor_of(c, "norm_weight");
     double in[NUM_MAX_WIDTH], w[NUM_MAX_WIDTH], out[NUM_MAX_WIDTH];
+    double factor = c->subject->model->latent_factor;
     int n = c->subject->info.latent;
 
+    if (!weight && factor != 1) {
+        num_get_row(x, token, 0, in);
+        for (int k = 0; k < n; k++)
+            num_expect_value(e, k, x->elem, factor * in[k],
+                             isfinite(in[k]) ? 0x1p-23 * fabs(factor * in[k])
+                                             : 0);
+        return;
+    }
     if (!weight) {
         for (int k = 0; k < n; k++)
             num_expect_bits(e, k,
@@ -205,10 +215,11 @@ static void expect_latent(const struct num_case *c, struct num_expect *e,
     num_get_row(weight, 0, 0, w);
     oracle_rmsnorm(in, w, n, c->norm_eps, out);
     /* n squares are summed in single precision; all terms are positive. */
-    for (int k = 0; k < n; k++)
-        num_expect_value(e, k, x->elem, out[k],
-                         isfinite(out[k]) ? (n + 16) * 0x1p-24 * fabs(out[k])
-                                          : 0);
+    for (int k = 0; k < n; k++) {
+        double y = factor * out[k];
+        num_expect_value(e, k, x->elem, y,
+                         isfinite(y) ? (n + 16) * 0x1p-24 * fabs(y) : 0);
+    }
 }
 
 static void append_row(const struct num_case *c, const struct num_tensor *t,
@@ -218,7 +229,7 @@ static void append_row(const struct num_case *c, const struct num_tensor *t,
     expect_latent(c, e, token);
     if (c->subject->info.rope)
         num_expect_rope(c, e, c->subject->info.latent,
-                        num_tensor_of(c, "k_rope"), token, 0);
+                        num_tensor_of(c, "k_rope"), token, 0, 1);
 }
 
 static double append_work(const struct num_subject *s)

@@ -290,16 +290,21 @@ static void absorb_row(const struct num_case *c, const struct num_tensor *t,
 {
     struct absorb a = absorb_of(c);
     double x[NUM_MAX_WIDTH], y[NUM_MAX_WIDTH], size[NUM_MAX_WIDTH];
+    double factor = c->family == &num_absorb_q
+                        ? num_position_factor(c, index[0])
+                        : 1;
 
     num_get_row(num_tensor_of(c, a.x), index[0], index[1], x);
     oracle_product(x, c->weights + index[1] * a.depth * a.width, a.depth,
                    a.width, y, size);
     for (int k = 0; k < a.width; k++)
-        num_expect_value(e, k, t->elem, y[k],
-                         isfinite(size[k]) ? a.depth * 0x1p-23 * size[k] : 0);
+        num_expect_value(e, k, t->elem, factor * y[k],
+                         isfinite(size[k])
+                             ? (a.depth + 4) * 0x1p-23 * factor * size[k]
+                             : 0);
     if (t->width > a.width)
         num_expect_rope(c, e, a.width, num_tensor_of(c, "q_rope"), index[0],
-                        index[1]);
+                        index[1], factor);
 }
 
 /* Weights are loaded once per call (about two instructions an element), and

@@ -24,6 +24,7 @@ enum mha_values {
     MHA_GROWING,  /* scores that grow, fall or stay with the key, by row */
     MHA_CONSTANT, /* equal scores; each key's value in a column of its own */
     MHA_HUGE,     /* scores of +-3e4; the sign changes at half the keys */
+    MHA_UNCHECKED, /* normal numbers, and no answers: for a bench */
     MHA_VALUES
 };
 
@@ -85,12 +86,11 @@ void mha_case_free(struct num_case *c);
 /* Fills the tensors and the decoded rows (mha_values.c). */
 void mha_fill(struct num_case *c);
 
-/* About how many thread instructions a launch takes. */
-double mha_work(const struct num_subject *s, const struct mha_shape *shape);
+/* What a row of `out` or `lse` has to be (mha_answer.c). */
+void mha_row(const struct num_case *c, const struct num_tensor *t,
+             const int64_t *index, struct num_expect *e);
 
 extern const struct num_family mha_family;
-extern const struct mha_shape mha_shapes[];
-extern const int mha_shape_count;
 
 /* Runs the cases of an mha and prints its rows.  False: it is none. */
 bool mha_suite_run(struct num_device *device, struct num_subject *s,

@@ -2,10 +2,10 @@
  *
  * mha_case.c: the tensors of an attention call, and its launch.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
 #include "mha.h"
 
 /* Foreign key rows on either side, and how far into its tensors a shifted
@@ -243,3 +243,10 @@ static bool launch(struct num_device *d, struct num_case *c,
     free(cu_k);
     return good;
 }
+
+const struct num_family mha_family = {
+    .name = "mha",
+    .bar = "2 u sum p|v|; lse 1e-6 | 8.01/65536|y| | 2^-22 sum|qk|",
+    .row = mha_row,
+    .launch = launch,
+};

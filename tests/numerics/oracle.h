@@ -41,6 +41,10 @@ struct oracle_rope {
 /* YaRN's magnitude correction: 0.1 * mscale * ln(factor) + 1, 1 below. */
 double oracle_magnitude(double factor, double mscale);
 
+/* The factor of q at a position, 1 + beta ln(1 + floor(position / original)):
+ * Llama 4's attention temperature in the form of Mistral's releases. */
+double oracle_position_factor(double beta, double original, double position);
+
 /* The multiplier of the attention scores: (nope + rope)^-1/2, times the
  * square of the magnitude at mscale_all_dim under YaRN. */
 double oracle_softmax_scale(const struct oracle_rope *rope, int nope);

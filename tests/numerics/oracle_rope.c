@@ -20,6 +20,11 @@ double oracle_magnitude(double factor, double mscale)
     return factor > 1 ? 0.1 * mscale * log(factor) + 1 : 1;
 }
 
+double oracle_position_factor(double beta, double original, double position)
+{
+    return 1 + beta * log(1 + floor(position / original));
+}
+
 double oracle_softmax_scale(const struct oracle_rope *rope, int nope)
 {
     double scale = 1 / sqrt(nope + rope->dim), m = 1;

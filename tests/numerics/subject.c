@@ -87,6 +87,16 @@ static const char *read_rope(json *spec, struct num_model *m)
 }
 
 /* Producer and merger have to mean the same by it, so nothing is assumed. */
+/* Factors of the latent and of q. */
+static void read_factors(json *spec, struct num_model *m)
+{
+    json *by_position = mla__json_get(spec, "q_position_scale");
+    m->latent_factor = number_or(spec, "kv_lora_scale", 1);
+    m->factor_beta = number_or(by_position, "beta", 0);
+    m->factor_original = number_or(by_position,
+                                   "original_max_position_embeddings", 1);
+}
+
 static const char *read_lse(json *spec, struct num_model *m)
 {
     json *lse = mla__json_get(spec, "lse");
@@ -115,6 +125,7 @@ const char *num_model_read(mla_context *ctx, const char *manifest,
     if (copy && mla__json_parse(ctx, copy, &root, &error) == MLA_OK) {
         spec = mla__json_get(root, "spec");
         out->norm_eps = number_or(spec, "rms_norm_eps", NAN);
+        read_factors(spec, out);
         wrong = read_rope(spec, out);
         if (!wrong)
             wrong = read_lse(spec, out);

@@ -15,6 +15,8 @@ struct num_model {
     struct oracle_rope rope;
     double short_factor[NUM_MAX_PAIRS], long_factor[NUM_MAX_PAIRS];
     double norm_eps;
+    double latent_factor;               /* of the normed latent; 1: none */
+    double factor_beta, factor_original; /* of q, by position; beta 0: none */
     double lse_base, lse_empty; /* e or 2; -inf or +inf */
 };
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "decode.h"
+#include "mha.h"
 
 /* Work of one launch, in thread instructions, about: a virtual GPU does some
  * 50 million a second and core. */
@@ -169,7 +170,7 @@ void num_suite_run(struct num_device *d, struct num_subject *s,
     struct num_shape *shapes;
     int count, end;
 
-    if (decode_suite_run(d, s, o, totals))
+    if (decode_suite_run(d, s, o, totals) || mha_suite_run(d, s, o, totals))
         return;
     if (!f) {
         num_report_failure(s->info.symbol, "all",

@@ -13,8 +13,11 @@ static const struct {
     unsigned bits;
 } names[] = {
     {"all", VG_CHECK_ALL},       {"none", 0},
+    {"strict", VG_CHECK_STRICT},
     {"align", VG_CHECK_ALIGN},   {"uninit", VG_CHECK_UNINIT},
     {"race", VG_CHECK_RACE},     {"async", VG_CHECK_ASYNC},
+    {"proxy", VG_CHECK_PROXY},   {"release", VG_CHECK_RELEASE},
+    {"grid", VG_CHECK_GRID},
 };
 
 #define NNAMES (sizeof names / sizeof *names)
@@ -42,8 +45,8 @@ int vg_checks_parse(const char *text, unsigned *checks, char *err,
         if (k < 0) {
             snprintf(err, errsize,
                      "VGPU_CHECKS: \"%.*s\" is not a check; allowed: all, "
-                     "none, align, uninit, race, async, each with a leading "
-                     "- to exclude it", (int)n, text);
+                     "none, align, uninit, race, async, proxy, grid, release, "
+                     "strict, each with a leading - to exclude it", (int)n, text);
             return -1;
         }
         bits = minus ? bits & ~names[k].bits : bits | names[k].bits;

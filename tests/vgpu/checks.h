@@ -15,8 +15,18 @@ enum {
                             (of atomics it is always checked) */
     VG_CHECK_UNINIT = 2, /* "uninit": read of bytes that nobody wrote */
     VG_CHECK_RACE = 4,   /* "race": unordered accesses to shared memory */
-    VG_CHECK_ASYNC = 8,  /* "async": cp.async destination touched too early */
-    VG_CHECK_ALL = 15
+    VG_CHECK_ASYNC = 8,  /* "async": destination of a copy, or register of a
+                            wgmma, touched while in flight */
+    VG_CHECK_PROXY = 16, /* "proxy": ordinary write read by wgmma or a bulk
+                            copy without fence.proxy.async */
+    VG_CHECK_GRID = 32,  /* "grid": results of the previous grid used before
+                            griddepcontrol.wait */
+    VG_CHECK_ALL = 63,
+    VG_CHECK_RELEASE = 64, /* "release", not in "all": each warp of a
+                            warpgroup vouches for its own part of a wgmma
+                            only.  The ISA lets one warp's wait_group vouch
+                            for all four: a wgmma-group is the warpgroup's */
+    VG_CHECK_STRICT = 127
 };
 
 /* Reads "all", "none" or a comma-separated list of the names above, each

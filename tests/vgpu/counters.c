@@ -2,7 +2,7 @@
  *
  * counters.c: the book of launches and its JSON (format in counters.h).
  */
-#include "counters.h"
+#include "counters_async.h"
 #include "mma.h"
 
 #include <inttypes.h>
@@ -175,6 +175,7 @@ static void put_mma(FILE *f, const struct vg_counts *c)
         comma = ",";
         flops += work;
     }
+    flops += vg_counters_wgmma_flops(&c->async);
     fputs("},", f);
     put_number(f, "mma_flops", flops, ",");
 }
@@ -227,7 +228,8 @@ static void put_counts(FILE *f, const struct vg_counts *c)
     put_number(f, "shared", c->atomic_shared, "},");
     put_number(f, "barriers", c->barriers, ",");
     put_number(f, "warp_syncs", c->warp_syncs, ",");
-    put_number(f, "fences", c->fences, "");
+    put_number(f, "fences", c->fences, ",");
+    vg_counters_put_async(f, &c->async);
 }
 
 static void put_page(FILE *f, const struct page *p)

@@ -35,6 +35,24 @@
  *     "local": {"load_bytes", "store_bytes"}
  *     "atomics": {"global", "shared"}: lanes
  *     "barriers": warps arriving at bar/barrier; "warp_syncs"; "fences"
+ *     "wgmma": {"m64n64k16.f32.bf16.bf16": {"count": warps that issued it (4
+ *         per instruction of a warpgroup), "flops"}, ...}; the flops are in
+ *         "mma_flops" too
+ *     "mma_cycles": wgmma at the dense rate of an SM of sm_90: n / 2 each
+ *     "smem_port": {"wgmma_a", "wgmma_b", "tma_write", "tma_read": bytes,
+ *         "cycles": all of them at 128 bytes a cycle}: traffic that is not in
+ *         "shared".  B is read once per warpgroup.
+ *     "tma": {"loads", "multicasts", "load_bytes": delivered, once per
+ *         receiving block, "load_sectors": asked of L2, once however many
+ *         blocks receive them, "stores", "store_bytes", "store_sectors",
+ *         "st_async_bytes"}: tensor and plain bulk copies.  The sectors are
+ *         also in unique_*_sectors and l1_miss_sectors.
+ *     "mbarrier": {"inits", "arrivals", "waits": that passed, "polls",
+ *         "tx_bytes"}
+ *     "proxy_warnings": {"unfenced_copy": 16-byte pieces that cp.async wrote
+ *         and wgmma or a bulk copy read without a fence.proxy.async,
+ *         "unfenced_reuse": pieces that a bulk copy overwrote after ordinary
+ *         accesses without one}
  *   }
  */
 #ifndef VGPU_COUNTERS_H
@@ -62,6 +80,17 @@ struct vg_banks {
 
 #define VG_MMA_SHAPES 96 /* rows of the table in mma_ops.c, see mma.h */
 
+/* Asynchronous instructions; nothing but uint64_t. */
+struct vg_async_counts {
+    uint64_t wgmma[16][33];   /* warp instructions by type and n / 8 */
+    uint64_t mma_cycles_8;
+    uint64_t port_a, port_b, port_tma_write, port_tma_read;
+    uint64_t loads, multicasts, load_bytes, load_sectors;
+    uint64_t stores, store_bytes, store_sectors, st_async_bytes;
+    uint64_t tx_bytes, mbar_inits, mbar_arrivals, mbar_waits, mbar_polls;
+    uint64_t unfenced_copy, unfenced_reuse;
+};
+
 struct vg_counts {
     uint64_t warp_insns, thread_insns;
     uint64_t cls[VG_C_COUNT];
@@ -72,6 +101,7 @@ struct vg_counts {
     uint64_t local_load, local_store;
     uint64_t atomic_global, atomic_shared;
     uint64_t barriers, warp_syncs, fences;
+    struct vg_async_counts async;
 };
 
 /* ---- pure parts --------------------------------------------------------- */

@@ -24,6 +24,7 @@
 /* One cp.async of the lanes in mask, all of them filling group `group`. */
 struct vg_copy {
     uint32_t mask, group;
+    uint32_t number;                     /* in the order of issue */
     int pc;
     unsigned bytes;                      /* at the destination */
     uint32_t dst[VG_LANES];
@@ -44,7 +45,7 @@ struct cp_async {
 
 void vg_copies_clear(struct vg_copies *c)
 {
-    c->count = 0;
+    c->count = c->issued = 0;
     memset(c->group, 0, sizeof c->group);
 }
 
@@ -68,11 +69,10 @@ static void complete(struct vg_warp *w, struct vg_copy *k, uint32_t lanes)
 {
     struct vg_mem_cta *mc = w->cta->mem;
     struct vg_race_op op = {
-        .warp = w->index,
+        .warp = mc->warp0 + w->index,
         .mask = lanes,
         .inst = (uint32_t)k->pc,
         .size = k->bytes,
-        .off = k->dst,
     };
 
     for (uint32_t m = lanes; m; m &= m - 1) {
@@ -86,8 +86,14 @@ static void complete(struct vg_warp *w, struct vg_copy *k, uint32_t lanes)
         vg_bits_clear(mc->flight, k->dst[l], k->bytes);
         mc->copies_in_flight--;
     }
-    if (mc->race)
+    if (mc->race) {
+        uint32_t off[VG_LANES];
+
+        for (int l = 0; l < VG_LANES; l++)
+            off[l] = mc->off0 + k->dst[l];
+        op.off = off;
         vg_race_record(mc->race, &op);
+    }
     k->mask &= ~lanes;
 }
 
@@ -114,6 +120,31 @@ static void complete_groups(struct vg_warp *w, uint32_t mask,
         if (kept != n)
             c->copy[kept] = *k;
         kept++;
+    }
+    c->count = kept;
+}
+
+/* How many copies the warp has queued, a mark for vg_copies_arrive: copies
+ * are kept in the order of their issue, so those of a lane before the mark
+ * are the ones with a lower number. */
+uint32_t vg_copies_mark(const struct vg_warp *w)
+{
+    return ((const struct vg_copies *)w->mem)->issued;
+}
+
+/* Completes the lane's copies that were issued before the mark. */
+void vg_copies_arrive(struct vg_warp *w, unsigned lane, uint32_t until)
+{
+    struct vg_copies *c = w->mem;
+    unsigned kept = 0;
+
+    for (unsigned n = 0; n < c->count; n++) {
+        struct vg_copy *k = &c->copy[n];
+
+        if (k->number < until && k->mask >> lane & 1)
+            complete(w, k, 1u << lane);
+        if (k->mask)
+            c->copy[kept++] = *k;
     }
     c->count = kept;
 }
@@ -254,8 +285,10 @@ static void enqueue(struct vg_touch *t, const struct vg_copy *k)
         *q = *k;
         q->mask = same;
         q->group = group;
+        q->number = c->issued;
         left &= ~same;
     }
+    c->issued++;
 }
 
 /* op: destination, source, [src-size or ignore-src]. */

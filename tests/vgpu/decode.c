@@ -18,6 +18,7 @@ static const struct vg_opcode *const tables[] = {
     vg_ops_int,  vg_ops_bits, vg_ops_float, vg_ops_double,  vg_ops_special,
     vg_ops_half, vg_ops_pred, vg_ops_cvt,   vg_ops_move,    vg_ops_flow,
     vg_ops_warp, vg_ops_mem,  vg_ops_async, vg_ops_barrier, vg_ops_mma,
+    vg_ops_hopper,
 };
 
 /* The one way arrays grow here: doubling, new elements zeroed, false (and
@@ -334,8 +335,8 @@ static bool lower_kernel(struct vg_lower *lo, const struct ptx_func *f)
     lo->sink = lo->carry = -1;
     p->shared_bytes = f->shared_bytes;
     p->dynamic_offset = f->dynamic_offset;
-    if (!lower_func(lo, &frame) || !vg_assign_slots(lo) ||
-        !place_constants(lo))
+    if (!lower_func(lo, &frame) || !vg_watch_registers(lo) ||
+        !vg_assign_slots(lo) || !place_constants(lo))
         return false;
     resolve_rows(lo);
     measure_runs(p);
@@ -397,5 +398,6 @@ void vg_program_free(struct vg_program *p)
     free(p->op);
     free(p->constants);
     free(p->patch);
+    free(p->watch);
     free(p);
 }

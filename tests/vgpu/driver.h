@@ -106,6 +106,8 @@ struct vg_work {
             CUfunction fn;
             uint32_t grid[3], block[3], cluster[3], dynamic;
             bool cooperative;
+            bool programmatic; /* stream serialisation attribute */
+            const struct vg_stream *stream;
             unsigned char *params; /* owned */
         } launch;
         struct {
@@ -156,6 +158,10 @@ struct vg_driver {
     unsigned primary_refs, primary_flags, ncontexts;
     unsigned long long next_context_id;
     char *report;
+    /* The last work was a launch, in this stream: a programmatic launch there
+     * depends on it. */
+    bool has_primary;
+    const struct vg_stream *primary_stream;
 };
 extern struct vg_driver vg_driver;
 

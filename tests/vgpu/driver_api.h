@@ -400,7 +400,14 @@ typedef struct {
     X(cuGraphUpload, , 11010, (CUgraphExec exec, CUstream stream))            \
     X(cuGraphLaunch, , 10000, (CUgraphExec exec, CUstream stream))            \
     X(cuGraphExecDestroy, , 10000, (CUgraphExec exec))                        \
-    X(cuGraphDestroy, , 10000, (CUgraph graph))
+    X(cuGraphDestroy, , 10000, (CUgraph graph))                               \
+    /* tensor maps */                                                         \
+    X(cuTensorMapEncodeTiled, , 12000,                                        \
+      (void *map, int type, unsigned rank, void *address,                     \
+       const uint64_t *dim, const uint64_t *stride, const uint32_t *box,      \
+       const uint32_t *step, int interleave, int swizzle, int promotion,      \
+       int fill))                                                             \
+    X(cuTensorMapReplaceAddress, , 12000, (void *map, void *address))
 
 #define VG_API_PROTOTYPE(name, suffix, since, args) CUresult name##suffix args;
 #pragma GCC visibility push(default)

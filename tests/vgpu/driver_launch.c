@@ -204,6 +204,10 @@ CUresult vg_drv_run_launch(struct vg_context *ctx, const struct vg_work *w)
                           .checks = vg_driver.checks,
                           .sms = (unsigned)vg_driver.profile.sms,
                           .arch = (unsigned)vg_driver.profile.arch,
+                          .programmatic =
+                              w->launch.programmatic &&
+                              vg_driver.has_primary &&
+                              vg_driver.primary_stream == w->launch.stream,
                           .memory = vg_driver.mem};
     memcpy(c.grid, w->launch.grid, sizeof c.grid);
     memcpy(c.block, w->launch.block, sizeof c.block);
@@ -216,6 +220,8 @@ CUresult vg_drv_run_launch(struct vg_context *ctx, const struct vg_work *w)
         c.envreg[1] = ctx->grid_barrier & UINT32_MAX;
     }
     CUresult r = (CUresult)vg_launch(f->program, &c, &result);
+    vg_driver.has_primary = true;
+    vg_driver.primary_stream = w->launch.stream;
     if (r) {
         vg_drv_error(r, "%s", result.report ? result.report : "");
         ctx->sticky = r >= CUDA_ERROR_ILLEGAL_ADDRESS ? r : CUDA_SUCCESS;
@@ -243,6 +249,7 @@ static CUresult launch(struct vg_work *w, CUstream handle, void **params,
     r = validate(f, w);
     if (r)
         return r;
+    w->launch.stream = s;
     size_t bytes = f->ptx->param_bytes;
     w->launch.params = calloc(1, bytes ? bytes : 1);
     if (!w->launch.params)
@@ -287,13 +294,17 @@ VG_ALIAS(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel);
 
 /* Applies a launch attribute.  Those that only tune (priorities, cache
  * windows, memory domains) change nothing here; programmatic stream
- * serialisation allows an early start, which "at once, in order" satisfies. */
+ * serialisation allows an early start, which "at once, in order" satisfies,
+ * but the kernel is checked for relying on that (grid.c). */
 static CUresult apply(const CUlaunchAttribute *a, struct vg_work *w)
 {
     if (a->id < 0 || a->id > CU_LAUNCH_ATTRIBUTE_LAST_KNOWN)
         return CUDA_ERROR_INVALID_VALUE;
     if (a->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
         w->launch.cooperative = a->value.cooperative != 0;
+    if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+        w->launch.programmatic =
+            a->value.programmaticStreamSerializationAllowed != 0;
     if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
         w->launch.cluster[0] = a->value.clusterDim.x;
         w->launch.cluster[1] = a->value.clusterDim.y;

@@ -35,6 +35,8 @@ static CUresult run_call(const struct vg_work *w)
 
 CUresult vg_drv_run(struct vg_context *ctx, const struct vg_work *work)
 {
+    if (work->kind != VG_WORK_LAUNCH)
+        vg_driver.has_primary = false;
     switch (work->kind) {
     case VG_WORK_LAUNCH:
         return vg_drv_run_launch(ctx, work);

@@ -154,6 +154,7 @@ struct vg_warp {
     uint32_t born;           /* lanes that exist */
     enum vg_next next;
     int ngroups, cur;
+    uint32_t grid_waited;    /* lanes past griddepcontrol.wait */
     struct vg_group group[VG_LANES];
     uint32_t at_cluster;     /* lanes between barrier.cluster.arrive, .wait */
     uint32_t cluster_generation;
@@ -233,6 +234,9 @@ struct vg_config {
                                       without a store, barrier or exit */
     void *memory;                  /* mem side's device memory */
     uint64_t envreg[2];            /* %envreg1:2, cooperative workspace */
+    bool programmatic;             /* may start before the previous grid ends:
+                                      results of it only after
+                                      griddepcontrol.wait */
 };
 
 /* hits[pc]: warps (groups) that issued insn[pc]; lanes[pc]: threads.  Guards
@@ -268,6 +272,9 @@ struct vg_program {
     unsigned char *constants;      /* template of the constant rows */
     struct vg_patch *patch;        /* rows filled per launch, CTA, warp */
     int npatch;
+    bool is_async;                 /* has mbarrier, bulk or wgmma */
+    struct vg_watch **watch;       /* per pc or NULL, see wgmma_regs.c */
+    unsigned nwatched;             /* registers that wgmma touches */
     void *own;                     /* vg_keep's list */
 };
 
@@ -387,7 +394,8 @@ extern const struct vg_opcode vg_ops_int[], vg_ops_bits[], vg_ops_float[],
     vg_ops_double[], vg_ops_special[], vg_ops_half[],
     vg_ops_pred[], vg_ops_cvt[], vg_ops_move[], vg_ops_flow[],
     vg_ops_warp[], vg_ops_barrier[],              /* executor */
-    vg_ops_mem[], vg_ops_async[], vg_ops_mma[];   /* mem side; end: name NULL */
+    vg_ops_mem[], vg_ops_async[], vg_ops_mma[],   /* mem side; end: name NULL */
+    vg_ops_hopper[];
 
 struct vg_dec {
     const struct ptx_inst *in;
@@ -454,6 +462,9 @@ void vg_mem_exit(struct vg_warp *w, uint32_t mask);
 /* Happens-before: lanes arrive at b (release), lanes leave it (acquire). */
 void vg_mem_arrive(struct vg_warp *w, uint32_t mask, struct vg_barrier *b);
 void vg_mem_leave(struct vg_warp *w, uint32_t mask, struct vg_barrier *b);
+/* Nothing can run, or nothing has happened for a while: completes a copy
+ * that is under way in the set.  false: there is none. */
+bool vg_mem_late(struct vg_set *s);
 /* bar.warp.sync among these lanes. */
 void vg_mem_warp_sync(struct vg_warp *w, uint32_t mask);
 /* membar, fence.  i->arg = scope | proxy << 8 | sc << 16; see vg_fence_arg. */

@@ -24,6 +24,7 @@
 
 #define SLICE_IN_ORDER 8192
 #define WATCHDOG (UINT64_C(1) << 27)
+#define LATE 65536 /* instructions without progress */
 #define MAX_WORKERS 256
 
 /* What the workers of a launch share. */
@@ -269,6 +270,13 @@ static uint64_t sweep(struct arena *a, unsigned first, unsigned *alive,
     return done;
 }
 
+/* Time for an asynchronous copy to complete, though nobody is stuck: warps
+ * may spin on what it brings; with a seed also now and then. */
+static bool is_late(struct vg_set *s, uint64_t seed)
+{
+    return s->idle > LATE || (seed && splitmix(&s->rng) % 64 == 0);
+}
+
 /* Ends when every warp has, when a fault with an earlier place in launch
  * order makes this set pointless, or by longjmp from a fault. */
 static void run_set(struct arena *a, const struct run *r)
@@ -283,8 +291,11 @@ static void run_set(struct arena *a, const struct run *r)
     while (alive && atomic_load_explicit(&r->stop, memory_order_relaxed) >
                         s->index) {
         unsigned first = seed ? (unsigned)(splitmix(&s->rng) % alive) : 0;
-        if (!sweep(a, first, &alive, seed, seed != 0) && alive)
+        if (!sweep(a, first, &alive, seed, seed != 0) && alive &&
+            !vg_mem_late(s))
             vg_deadlock(s, false);
+        if (is_late(s, seed) && vg_mem_late(s))
+            continue;
         if (s->idle > (watchdog ? watchdog : WATCHDOG))
             vg_deadlock(s, true);
     }

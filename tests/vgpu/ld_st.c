@@ -67,16 +67,15 @@ void vg_flag_order(struct vg_touch *t, const struct vg_mem_words *m,
 {
     uint32_t off[VG_LANES];
 
-    if (!m->strong || !t->cta->race || t->owner != t->w->cta)
+    unsigned warp = t->cta->warp0 + t->w->index;
+
+    if (!m->strong || !t->cta->race || !t->owner)
         return;
-    for (int l = 0; l < VG_LANES; l++)
-        off[l] = (uint32_t)t->off[l];
+    vg_race_offsets(t->owner->mem, t->off, off);
     if (write)
-        vg_race_flag_write(t->cta->race, t->w->index, t->mask, off,
-                           m->release);
+        vg_race_flag_write(t->cta->race, warp, t->mask, off, m->release);
     else
-        vg_race_flag_read(t->cta->race, t->w->index, t->mask, off,
-                          m->acquire);
+        vg_race_flag_read(t->cta->race, warp, t->mask, off, m->acquire);
 }
 
 /* ---- moving bytes ------------------------------------------------------- */

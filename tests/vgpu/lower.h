@@ -110,6 +110,9 @@ struct vg_jumps {
 /* Handlers that lowering must tell apart: they end a basic block. */
 vg_fn vg_bra, vg_brx, vg_exit;
 
+/* Wraps instructions that touch registers of a wgmma (wgmma_regs.c). */
+bool vg_watch_registers(struct vg_lower *lo);
+
 /* Register slots by liveness; program->row_bytes and max_live. */
 bool vg_assign_slots(struct vg_lower *lo);
 

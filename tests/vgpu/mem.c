@@ -60,6 +60,15 @@ static void *map_pages(size_t n)
     return p == MAP_FAILED ? NULL : p;
 }
 
+static void drop_prior(struct vg_alloc *a)
+{
+    if (a->prior_read)
+        munmap(a->prior_read, map_bytes(a, SECTOR));
+    if (a->prior_stored)
+        munmap(a->prior_stored, map_bytes(a, SECTOR));
+    a->prior_read = a->prior_stored = NULL;
+}
+
 static void unmap_alloc(struct vg_alloc *a)
 {
     if (a->host)
@@ -70,6 +79,7 @@ static void unmap_alloc(struct vg_alloc *a)
         munmap(a->touched, map_bytes(a, SECTOR));
     if (a->stored)
         munmap(a->stored, map_bytes(a, SECTOR));
+    drop_prior(a);
     a->host = a->init = a->touched = a->stored = NULL;
     a->live = false;
 }
@@ -381,11 +391,46 @@ void vg_mem_clear_touched(struct vg_mem *m)
     for (size_t i = 0; i < m->count; i++) {
         struct vg_alloc *a = m->table[i];
 
+        drop_prior(a);
         if (a->live && a->counted) {
             madvise(a->touched, map_bytes(a, SECTOR), MADV_DONTNEED);
             madvise(a->stored, map_bytes(a, SECTOR), MADV_DONTNEED);
             a->counted = false;
         }
+    }
+    pthread_rwlock_unlock(&m->lock);
+}
+
+/* The old maps become the prior ones, new ones take their place.  Without
+ * host memory for them nothing is kept. */
+static void keep_prior(struct vg_alloc *a)
+{
+    unsigned char *read = map_pages(map_bytes(a, SECTOR));
+    unsigned char *stored = map_pages(map_bytes(a, SECTOR));
+
+    if (read && stored) {
+        a->prior_read = a->touched;
+        a->prior_stored = a->stored;
+        a->touched = read;
+        a->stored = stored;
+        return;
+    }
+    if (read)
+        munmap(read, map_bytes(a, SECTOR));
+    if (stored)
+        munmap(stored, map_bytes(a, SECTOR));
+}
+
+void vg_mem_keep_touched(struct vg_mem *m)
+{
+    pthread_rwlock_wrlock(&m->lock);
+    for (size_t i = 0; i < m->count; i++) {
+        struct vg_alloc *a = m->table[i];
+
+        drop_prior(a);
+        if (a->live && a->counted)
+            keep_prior(a);
+        a->counted = false;
     }
     pthread_rwlock_unlock(&m->lock);
 }

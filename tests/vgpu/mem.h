@@ -43,6 +43,8 @@ struct vg_alloc {
     unsigned char *init;     /* bit per byte: has been written */
     unsigned char *touched;  /* bit per 32-byte sector, see counters.h: read */
     unsigned char *stored;   /* the same for written sectors */
+    unsigned char *prior_read, *prior_stored; /* of the previous launch, when
+                                it may still run; else NULL */
     unsigned flags;
     bool live;
     bool counted;            /* touched or stored has bits of this launch */
@@ -99,6 +101,10 @@ void vg_mem_describe(struct vg_mem *m, uint64_t addr, uint64_t n, char *out,
 
 /* Forgets which sectors were touched: called at the start of a launch. */
 void vg_mem_clear_touched(struct vg_mem *m);
+
+/* The same, but what the previous launch touched goes to prior_read and
+ * prior_stored. */
+void vg_mem_keep_touched(struct vg_mem *m);
 
 /* Does [addr, addr + n) lie in a?  Overflow-safe, n >= 1. */
 static inline bool vg_alloc_holds(const struct vg_alloc *a, uint64_t addr,

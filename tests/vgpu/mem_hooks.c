@@ -3,8 +3,8 @@
  * mem_hooks.c: the memory side's part in launches, workers and CTAs, and what
  * synchronisation means to the race detector (hooks declared in exec.h).
  */
+#include "async.h"
 #include "bits.h"
-#include "touch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -30,7 +30,9 @@ bool vg_mem_launch_begin(struct vg_launch *l)
         return false;
     }
     l->mem = ml;
-    if (l->config.memory)
+    if (l->config.memory && l->config.programmatic)
+        vg_mem_keep_touched(l->config.memory);
+    else if (l->config.memory)
         vg_mem_clear_touched(l->config.memory);
     return true;
 }
@@ -71,7 +73,8 @@ static void free_cta(struct vg_mem_cta *mc)
 {
     if (!mc)
         return;
-    vg_race_free(mc->race);
+    vg_race_free(mc->own_race);
+    vg_async_free(mc->async_kept);
     free(mc->init);
     free(mc->flight);
     free(mc->local_init);
@@ -98,6 +101,8 @@ void vg_mem_worker_end(struct vg_worker *k)
         mw->spare = mc->next;
         free_cta(mc);
     }
+    vg_bulk_clear(mw);
+    free(mw->bulk);
     pthread_mutex_lock(&ml->lock);
     vg_counts_add(&ml->counts, &mw->counts);
     pthread_mutex_unlock(&ml->lock);
@@ -163,23 +168,39 @@ static bool warp_states(struct vg_mem_cta *mc, struct vg_cta *c)
     return true;
 }
 
+/* One detector serves a cluster: its first CTA starts it, the others find
+ * their place in it. */
 static bool start_race(struct vg_mem_cta *mc, const struct vg_cta *c)
 {
-    uint32_t live[VG_LANES];
+    const struct vg_cluster *k = c->cluster;
+    unsigned nwarps = k->ncta * c->nwarps;
+    uint32_t stride = (uint32_t)(c->shared_bytes + 15) & ~15u, *live;
+    bool ok;
 
-    for (unsigned w = 0; w < c->nwarps; w++)
-        live[w] = c->warp[w].born;
     for (unsigned b = 0; b <= VG_BARRIERS; b++)
         mc->clock[b][0].used = mc->clock[b][1].used = false;
-    if (!(c->launch->config.checks & VG_CHECK_RACE) || !c->shared_bytes) {
-        vg_race_free(mc->race);
-        mc->race = NULL;
+    mc->warp0 = c->rank * c->nwarps;
+    mc->off0 = c->rank * stride;
+    mc->race = NULL;
+    if (!(c->launch->config.checks & VG_CHECK_RACE) || !c->shared_bytes)
         return true;
+    if (c->rank) {
+        const struct vg_mem_cta *first = k->cta[0].mem;
+
+        mc->race = first ? first->own_race : NULL;
+        return mc->race;
     }
-    if (!mc->race)
-        mc->race = vg_race_new();
-    return mc->race && vg_race_begin(mc->race, c->nwarps, live,
-                                     (uint32_t)c->shared_bytes);
+    if (!mc->own_race)
+        mc->own_race = vg_race_new();
+    live = malloc(nwarps * sizeof *live);
+    for (unsigned w = 0; live && w < nwarps; w++)
+        live[w] = k->cta[w / c->nwarps].warp[w % c->nwarps].born;
+    mc->race = mc->own_race;
+    ok = live && mc->race &&
+         vg_race_begin_agents(mc->race, nwarps, live, k->ncta * stride,
+                              k->ncta * vg_async_agents(c));
+    free(live);
+    return ok;
 }
 
 void vg_mem_cta_begin(struct vg_cta *c)
@@ -198,10 +219,13 @@ void vg_mem_cta_begin(struct vg_cta *c)
     mc->copies_in_flight = 0;
     vg_line_set_clear(&mc->loaded);
     if (shared_maps(mc, c) && local_map(mc, c) && warp_states(mc, c) &&
-        start_race(mc, c))
+        start_race(mc, c)) {
         c->mem = mc;
-    else
-        free_cta(mc);
+        if (vg_async_begin(c))
+            return;
+        c->mem = NULL;
+    }
+    free_cta(mc);
 }
 
 void vg_mem_cta_end(struct vg_cta *c)
@@ -210,6 +234,7 @@ void vg_mem_cta_end(struct vg_cta *c)
 
     if (!mc)
         return;
+    vg_bulk_clear(mc->worker);
     mc->next = mc->worker->spare;
     mc->worker->spare = mc;
     c->mem = NULL;
@@ -224,8 +249,10 @@ void vg_mem_exit(struct vg_warp *w, uint32_t mask)
     if (!mc)
         return;
     vg_copies_exit(w, mask);
+    if (mc->async)
+        vg_async_exit(w, mask);
     if (mc->race)
-        vg_race_exit(mc->race, w->index, mask);
+        vg_race_exit(mc->race, vg_race_warp(w), mask);
 }
 
 /* The clock of barrier b's generation, empty if it is new; NULL when the
@@ -236,8 +263,8 @@ static struct vg_bar_clock *clock_of(struct vg_cta *c,
                                      const struct vg_barrier *b,
                                      uint32_t generation)
 {
-    struct vg_mem_cta *mc = c->mem;
     bool named = b >= c->barrier && b < c->barrier + VG_BARRIERS;
+    struct vg_mem_cta *mc = named ? c->mem : c->cluster->cta[0].mem;
     unsigned n = named ? (unsigned)(b - c->barrier) : VG_BARRIERS;
     struct vg_bar_clock *k = &mc->clock[n][generation & 1];
     size_t bytes = vg_race_clock_words(mc->race) * sizeof *k->clock;
@@ -265,7 +292,7 @@ void vg_mem_arrive(struct vg_warp *w, uint32_t mask, struct vg_barrier *b)
         return;
     k = clock_of(w->cta, b, b->generation);
     if (k)
-        vg_race_release(mc->race, w->index, mask, k->clock);
+        vg_race_release(mc->race, vg_race_warp(w), mask, k->clock);
 }
 
 void vg_mem_leave(struct vg_warp *w, uint32_t mask, struct vg_barrier *b)
@@ -279,7 +306,7 @@ void vg_mem_leave(struct vg_warp *w, uint32_t mask, struct vg_barrier *b)
         return;
     k = clock_of(c, b, named ? b->generation : w->cluster_generation);
     if (k)
-        vg_race_acquire(mc->race, w->index, mask, k->clock);
+        vg_race_acquire(mc->race, vg_race_warp(w), mask, k->clock);
 }
 
 void vg_mem_warp_sync(struct vg_warp *w, uint32_t mask)
@@ -290,17 +317,18 @@ void vg_mem_warp_sync(struct vg_warp *w, uint32_t mask)
         return;
     mc->worker->counts.warp_syncs++;
     if (mc->race)
-        vg_race_warp_sync(mc->race, w->index, mask);
+        vg_race_warp_sync(mc->race, vg_race_warp(w), mask);
 }
 
 void vg_mem_fence(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     struct vg_mem_cta *mc = w->cta->mem;
 
-    (void)i;
     if (!mc)
         return;
     mc->worker->counts.fences++;
-    if (mc->race)
-        vg_race_fence(mc->race, w->index, mask);
+    if (mc->async && i->arg >> 8 & 0xff)
+        vg_async_fence(w, i, mask);
+    else if (mc->race)
+        vg_race_fence(mc->race, vg_race_warp(w), mask);
 }

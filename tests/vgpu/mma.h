@@ -112,6 +112,18 @@ struct vg_mma_model {
 void vg_mma_float(const struct vg_mma_operands *o, unsigned k,
                   const struct vg_mma_model *m, float acc[8][16]);
 
+/* Registers of 32 lanes to operands and back, for those who bring their own
+ * products (wgmma): n registers of A or B; C and D of type f32 or f16, eight
+ * columns.  widen8: eight f16 or bf16.  least: fills least_a, least_b. */
+void vg_mma_put_a(enum vg_elem e, unsigned n, const void *const *a,
+                  struct vg_mma_operands *o);
+void vg_mma_put_b(enum vg_elem e, unsigned n, const void *const *b,
+                  struct vg_mma_operands *o);
+void vg_mma_get_c(enum vg_elem e, const void *const *c, float acc[8][16]);
+void vg_mma_put_d(enum vg_elem e, float acc[8][16], void *const *d);
+void vg_mma_widen8(enum vg_elem e, const void *from, float *to);
+void vg_mma_least(enum vg_elem a, enum vg_elem b, struct vg_mma_operands *o);
+
 /* The model of an architecture for a kind. */
 struct vg_mma_model vg_mma_model(const struct vg_mma_kind *kind,
                                  unsigned arch);

@@ -203,35 +203,84 @@ static inline void collect(const float *from, unsigned stride, float v[32])
 #endif
 
 static inline __attribute__((always_inline)) void
-gather(const void *const *a, const void *const *b, unsigned na, unsigned nb,
-       enum vg_elem ea, enum vg_elem eb, struct vg_mma_operands *o)
+gather_a(enum vg_elem e, unsigned n, const void *const *a,
+         struct vg_mma_operands *o)
 {
-    unsigned pa = 32 / bits_of_elem(ea), pb = 32 / bits_of_elem(eb);
+    unsigned parts = 32 / bits_of_elem(e);
     float v[32];
 
-    for (unsigned r = 0; r < na; r++)
-        for (unsigned i = 0; i < pa; i++) {
-            widen(a[r], ea, i, v);
-            spread(v, &o->a[i + 4 * pa * (r >> 1)][8 * (r & 1)], 16 * pa);
+    for (unsigned r = 0; r < n; r++)
+        for (unsigned i = 0; i < parts; i++) {
+            widen(a[r], e, i, v);
+            spread(v, &o->a[i + 4 * parts * (r >> 1)][8 * (r & 1)],
+                   16 * parts);
         }
-    for (unsigned r = 0; r < nb; r++)
-        for (unsigned i = 0; i < pb; i++) {
-            widen(b[r], eb, i, v);
-            spread(v, o->b[i + 4 * pb * r], 8 * pb);
+    o->least_a = least_of(e);
+}
+
+static inline __attribute__((always_inline)) void
+gather_b(enum vg_elem e, unsigned n, const void *const *b,
+         struct vg_mma_operands *o)
+{
+    unsigned parts = 32 / bits_of_elem(e);
+    float v[32];
+
+    for (unsigned r = 0; r < n; r++)
+        for (unsigned i = 0; i < parts; i++) {
+            widen(b[r], e, i, v);
+            spread(v, o->b[i + 4 * parts * r], 8 * parts);
         }
-    o->least_a = least_of(ea);
-    o->least_b = least_of(eb);
+    o->least_b = least_of(e);
+}
+
+/* The common types get code of their own. */
+void vg_mma_put_a(enum vg_elem e, unsigned n, const void *const *a,
+                  struct vg_mma_operands *o)
+{
+    if (e == VG_ELEM_BF16)
+        gather_a(VG_ELEM_BF16, n, a, o);
+    else if (e == VG_ELEM_F16)
+        gather_a(VG_ELEM_F16, n, a, o);
+    else
+        gather_a(e, n, a, o);
+}
+
+void vg_mma_put_b(enum vg_elem e, unsigned n, const void *const *b,
+                  struct vg_mma_operands *o)
+{
+    if (e == VG_ELEM_BF16)
+        gather_b(VG_ELEM_BF16, n, b, o);
+    else if (e == VG_ELEM_F16)
+        gather_b(VG_ELEM_F16, n, b, o);
+    else
+        gather_b(e, n, b, o);
+}
+
+void vg_mma_least(enum vg_elem a, enum vg_elem b, struct vg_mma_operands *o)
+{
+    o->least_a = least_of(a);
+    o->least_b = least_of(b);
+}
+
+/* Eight halves side by side. */
+void vg_mma_widen8(enum vg_elem e, const void *from, float *to)
+{
+    uint16_t h[8];
+
+    memcpy(h, from, sizeof h);
+    for (unsigned j = 0; j < 8; j++)
+        to[j] = e == VG_ELEM_BF16 ? vg_sf_from_bf16(h[j])
+                                  : vg_sf_from_f16(h[j]);
 }
 
 /* C's registers to acc[col][row]: element i of a lane goes to column
  * 2 q + (i & 1), row g + 8 (i >> 1). */
-static void load_c(const struct vg_mma_kind *kind, const void *const *c,
-                   float acc[8][16])
+void vg_mma_get_c(enum vg_elem e, const void *const *c, float acc[8][16])
 {
     float v[32];
 
     for (unsigned i = 0; i < 4; i++) {
-        if (kind->c == VG_ELEM_F16)
+        if (e == VG_ELEM_F16)
             widen(c[i >> 1], VG_ELEM_F16, i & 1, v);
         else
             memcpy(v, c[i], sizeof v);
@@ -239,17 +288,16 @@ static void load_c(const struct vg_mma_kind *kind, const void *const *c,
     }
 }
 
-static void store_d(const struct vg_mma_kind *kind, float acc[8][16],
-                    void *const *d)
+void vg_mma_put_d(enum vg_elem e, float acc[8][16], void *const *d)
 {
     float v[4][32];
 
     for (unsigned i = 0; i < 4; i++)
         collect(&acc[i & 1][8 * (i >> 1)], 32, v[i]);
-    for (unsigned r = 0; r < kind->nreg[2]; r++) {
+    for (unsigned r = 0; r < (e == VG_ELEM_F16 ? 2u : 4u); r++) {
         uint32_t *reg = d[r];
 
-        if (kind->c != VG_ELEM_F16)
+        if (e != VG_ELEM_F16)
             memcpy(reg, v[r], sizeof v[r]);
         else
             for (unsigned l = 0; l < 32; l++)
@@ -266,16 +314,11 @@ static void run_float(const struct vg_mma_kind *kind, unsigned arch,
     struct vg_mma_operands o;
     float acc[8][16];
 
-    /* The common kinds get code of their own. */
-    if (kind->a == VG_ELEM_BF16 && kind->k == 16)
-        gather(a, b, 4, 2, VG_ELEM_BF16, VG_ELEM_BF16, &o);
-    else if (kind->a == VG_ELEM_F16 && kind->k == 16)
-        gather(a, b, 4, 2, VG_ELEM_F16, VG_ELEM_F16, &o);
-    else
-        gather(a, b, kind->nreg[0], kind->nreg[1], kind->a, kind->b, &o);
-    load_c(kind, c, acc);
+    vg_mma_put_a(kind->a, kind->nreg[0], a, &o);
+    vg_mma_put_b(kind->b, kind->nreg[1], b, &o);
+    vg_mma_get_c(kind->c, c, acc);
     vg_mma_float(&o, kind->k, &m, acc);
-    store_d(kind, acc, d);
+    vg_mma_put_d(kind->c, acc, d);
 }
 
 void vg_mma_run(const struct vg_mma_kind *kind, unsigned arch, unsigned flags,

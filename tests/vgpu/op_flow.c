@@ -259,33 +259,6 @@ static bool decode_nanosleep(struct vg_dec *d)
     return vg_in(d, 0, -1, 32);
 }
 
-/* Grids run one after the other: waiting for the previous one is nothing. */
-static bool decode_griddep(struct vg_dec *d)
-{
-    if (vg_mod_of(d, "launch_dependents|wait") < 0)
-        return vg_error(d, "needs launch_dependents or wait");
-    d->out->fn = nothing;
-    return true;
-}
-
-/* setmaxnreg.{inc,dec}.sync.aligned.u32 n */
-static bool decode_setmaxnreg(struct vg_dec *d)
-{
-    int64_t n;
-    int what = vg_mod_of(d, "inc|dec");
-    bool sync = vg_mod(d, "sync"), aligned = vg_mod(d, "aligned");
-    if (what < 0 || !sync || !aligned || vg_type(d) != VG_U32 ||
-        !vg_literal(d, 0, &n))
-        return vg_error(d, "needs .inc or .dec, .sync.aligned.u32 and a "
-                           "literal");
-    if (n < 24 || n > 256 || n % 8)
-        return vg_error(d, "%lld is no multiple of 8 from 24 to 256",
-                        (long long)n);
-    d->out->kind = VG_ALIGNED;
-    d->out->fn = nothing;
-    return true;
-}
-
 static bool decode_pmevent(struct vg_dec *d)
 {
     vg_mod(d, "mask");
@@ -305,8 +278,6 @@ const struct vg_opcode vg_ops_flow[] = {
     {"membar", decode_membar, VG_C_SYNC, 0},
     {"fence", decode_fence, VG_C_SYNC, 0},
     {"nanosleep", decode_nanosleep, VG_C_OTHER, 0},
-    {"griddepcontrol", decode_griddep, VG_C_OTHER, 0},
-    {"setmaxnreg", decode_setmaxnreg, VG_C_OTHER, 0},
     {"pmevent", decode_pmevent, VG_C_OTHER, 0},
     {NULL, NULL, 0, 0},
 };

@@ -37,7 +37,7 @@ void vg_race_free(struct vg_race *r)
 }
 
 /* Drops every cell: another number of warps, or epochs used up. */
-static bool reset(struct vg_race *r, unsigned nwarps)
+static bool reset(struct vg_race *r, unsigned nwarps, unsigned nagents)
 {
     memset(r->cell, 0, r->ncells * sizeof *r->cell);
     free(r->readers);
@@ -47,7 +47,7 @@ static bool reset(struct vg_race *r, unsigned nwarps)
     r->nreaders = r->readers_room = r->nsplit = r->split_room = 0;
     r->base = 0;
     r->top = 0;
-    return vg__race_clocks_size(r, nwarps);
+    return vg__race_clocks_size(r, nwarps, nagents);
 }
 
 static bool reserve_cells(struct vg_race *r, uint32_t n)
@@ -68,11 +68,19 @@ static bool reserve_cells(struct vg_race *r, uint32_t n)
 bool vg_race_begin(struct vg_race *r, unsigned nwarps, const uint32_t *live,
                    uint32_t bytes)
 {
-    bool same = nwarps == r->nwarps && r->top < EPOCH_LIMIT;
+    return vg_race_begin_agents(r, nwarps, live, bytes, 0);
+}
+
+bool vg_race_begin_agents(struct vg_race *r, unsigned nwarps,
+                          const uint32_t *live, uint32_t bytes,
+                          unsigned nagents)
+{
+    bool same = nwarps == r->nwarps && nagents == r->nagents &&
+                r->top < EPOCH_LIMIT;
 
     if (!reserve_cells(r, (bytes + 3) / 4))
         return false;
-    if (!same && !reset(r, nwarps))
+    if (!same && !reset(r, nwarps, nagents))
         return false;
     r->failed = false;
     r->base = r->top;
@@ -107,7 +115,7 @@ static void *grow(void *array, uint32_t *count, uint32_t *room, size_t size)
     return array;
 }
 
-static struct vg__reader *readers_of(struct vg_race *r, uint32_t index)
+struct vg__reader *vg__race_readers(struct vg_race *r, uint32_t index)
 {
     return r->readers + (size_t)index * r->nwarps;
 }
@@ -127,7 +135,7 @@ static bool need_readers(struct vg_race *r, struct vg__cell *c)
         r->readers = p;
         c->r_ext = r->nreaders;
     }
-    memset(readers_of(r, c->r_ext), 0, size);
+    memset(vg__race_readers(r, c->r_ext), 0, size);
     return true;
 }
 
@@ -150,7 +158,7 @@ static struct vg__cell *split_cell(struct vg_race *r, uint32_t word)
             continue;
         if (!need_readers(r, c))
             return NULL;
-        memcpy(readers_of(r, c->r_ext), readers_of(r, old.r_ext),
+        memcpy(vg__race_readers(r, c->r_ext), vg__race_readers(r, old.r_ext),
                r->nwarps * sizeof(struct vg__reader));
     }
     r->cell[word].r_warp = READ_SPLIT;
@@ -209,6 +217,8 @@ static bool check_write(const struct access *a, const struct vg__cell *c)
     const struct vg_race_op *op = a->op;
     bool strong = op->flags & VG_RACE_STRONG && c->w_inst & FLAG_STRONG;
 
+    if (op->flags & VG_RACE_WARP && c->w_thread >> 5 == op->warp)
+        return true;
     if (vg__race_ordered(a->r, op->warp, a->lane, c->w_thread, c->w_epoch) ||
         strong)
         return true;
@@ -228,7 +238,8 @@ static bool check_readers(const struct access *a, unsigned warp,
         return true;
     if (op->flags & VG_RACE_STRONG && inst & FLAG_STRONG)
         return true;
-    if (warp == op->warp && inst & FLAG_COLLECTIVE)
+    if (warp == op->warp && (inst & FLAG_COLLECTIVE ||
+                             op->flags & VG_RACE_WARP))
         return true;
     if (vg__race_ordered_warp(a->r, op->warp, warp, epoch))
         return true;
@@ -247,7 +258,7 @@ static bool check_reads(const struct access *a, const struct vg__cell *c)
 
     if (c->r_warp != READ_MANY)
         return check_readers(a, c->r_warp, c->r_epoch, c->r_lanes, c->r_inst);
-    row = readers_of(a->r, c->r_ext);
+    row = vg__race_readers(a->r, c->r_ext);
     for (unsigned w = 0; w < a->r->nwarps; w++)
         if (!check_readers(a, w, row[w].epoch, row[w].lanes, row[w].inst))
             return false;
@@ -323,7 +334,7 @@ static void record_read(const struct access *a, struct vg__cell *c)
     struct vg__reader one = {c->r_epoch, c->r_lanes, c->r_inst};
 
     if (c->r_warp == READ_MANY) {
-        merge_reader(a, &readers_of(a->r, c->r_ext)[w]);
+        merge_reader(a, &vg__race_readers(a->r, c->r_ext)[w]);
         return;
     }
     if (c->r_warp != w && readers_done(a, c))
@@ -333,8 +344,8 @@ static void record_read(const struct access *a, struct vg__cell *c)
             a->r->failed = true;
             return;
         }
-        readers_of(a->r, c->r_ext)[c->r_warp] = one;
-        merge_reader(a, &readers_of(a->r, c->r_ext)[w]);
+        vg__race_readers(a->r, c->r_ext)[c->r_warp] = one;
+        merge_reader(a, &vg__race_readers(a->r, c->r_ext)[w]);
         c->r_warp = READ_MANY;
         return;
     }
@@ -428,7 +439,7 @@ static inline bool read_settled(struct vg_race *r, struct vg__cell *c,
     if (c->w_epoch > settled || c->r_warp == READ_SPLIT)
         return false;
     if (c->r_warp == READ_MANY) {
-        e = &readers_of(r, c->r_ext)[w];
+        e = &vg__race_readers(r, c->r_ext)[w];
         if (e->epoch <= settled)
             *e = (struct vg__reader){now, bit, tag};
         else if (e->epoch != now || (e->inst ^ tag) & ~INST_MASK)
@@ -512,5 +523,47 @@ void vg_race_record(struct vg_race *r, const struct vg_race_op *op)
     for (uint32_t m = op->mask; m; m &= m - 1) {
         a.lane = (unsigned)__builtin_ctz(m);
         access_lane(&a, 0, record_cell);
+    }
+}
+
+/* ---- without recording -------------------------------------------------- */
+
+static bool check_cell(const struct access *a, struct vg__cell *c)
+{
+    return check_write(a, c) &&
+           (a->op->kind == VG_RACE_READ || check_reads(a, c));
+}
+
+bool vg_race_check(struct vg_race *r, const struct vg_race_op *op,
+                   struct vg_race_hit *hit)
+{
+    struct access a = {
+        .r = r, .op = op, .hit = hit, .tag = tagged_inst(op)};
+
+    r->seq++;
+    for (uint32_t m = op->mask; m; m &= m - 1) {
+        a.lane = (unsigned)__builtin_ctz(m);
+        if (!access_lane(&a, 0, check_cell))
+            return false;
+    }
+    return true;
+}
+
+static void forget_cell(struct vg__cell *c)
+{
+    c->w_epoch = c->r_epoch = c->r_lanes = 0;
+    c->r_warp = 0;
+}
+
+void vg_race_forget(struct vg_race *r, uint32_t off, uint32_t size)
+{
+    for (uint32_t word = off / 4; word < (off + size) / 4; word++) {
+        struct vg__cell *c = &r->cell[word];
+
+        if (c->r_warp != READ_SPLIT)
+            forget_cell(c);
+        else
+            for (unsigned b = 0; b < 4; b++)
+                forget_cell(&r->split[4 * (size_t)c->r_ext + b]);
     }
 }

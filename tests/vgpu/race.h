@@ -28,7 +28,19 @@
  * Cells are words; a word that is accessed in parts is split into bytes, so
  * results are exact to the byte.
  *
- * One object serves one CTA at a time and is reused for the next.
+ * One object serves one cluster at a time (warps and bytes of its CTAs one
+ * after the other) and is reused for the next.
+ *
+ * AGENTS.  Hopper's asynchronous operations are no threads: a TMA load that
+ * completes on an mbarrier, a wgmma that reads a tile.  Each such source is
+ * an agent with an epoch of its own, and clocks carry one number per agent
+ * beside the threads': how much of it is known to be over.  Which bytes an
+ * agent touched is kept elsewhere (async_shadow.c); here is only the order.
+ *
+ * PROXIES.  Agents access memory through the async proxy.  An ordinary access
+ * precedes theirs only if a fence.proxy.async lies on the way (PTX ISA 8.9.5,
+ * proxy-preserved base causality order), so with agents every clock has a
+ * second half: what is known *and* fenced.
  */
 #ifndef VGPU_RACE_H
 #define VGPU_RACE_H
@@ -45,7 +57,10 @@ enum {
     VG_RACE_STRONG = 1,
     /* ldmatrix: done for the whole warp before any lane goes on, so a later
      * write by a lane of the same warp does not race with it. */
-    VG_RACE_COLLECTIVE = 2
+    VG_RACE_COLLECTIVE = 2,
+    /* vg_race_check: all lanes act together (wgmma), so whatever lanes of
+     * the same warp did comes before. */
+    VG_RACE_WARP = 4
 };
 
 /* One instruction of one warp: each lane of mask accesses size bytes at
@@ -82,6 +97,11 @@ void vg_race_free(struct vg_race *r);
 bool vg_race_begin(struct vg_race *r, unsigned nwarps, const uint32_t *live,
                    uint32_t bytes);
 
+/* The same with agents, which start at epoch 0 and are known by nobody. */
+bool vg_race_begin_agents(struct vg_race *r, unsigned nwarps,
+                          const uint32_t *live, uint32_t bytes,
+                          unsigned nagents);
+
 /* Lanes of a warp exit: they need not take part in synchronisation. */
 void vg_race_exit(struct vg_race *r, unsigned warp, uint32_t lanes);
 
@@ -97,6 +117,38 @@ bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
 /* Records writes (op->kind is ignored) without checking them: a copy that
  * was checked when it was issued and is complete now. */
 void vg_race_record(struct vg_race *r, const struct vg_race_op *op);
+
+/* Checks an access without recording it. */
+bool vg_race_check(struct vg_race *r, const struct vg_race_op *op,
+                   struct vg_race_hit *hit);
+
+/* Whole words were overwritten by an agent: what was before is history. */
+void vg_race_forget(struct vg_race *r, uint32_t off, uint32_t size);
+
+/* ---- agents and proxies (race_agent.c) ---------------------------------- */
+
+/* The epoch that an agent's accesses carry now; step ends it. */
+uint32_t vg_race_agent_epoch(const struct vg_race *r, unsigned agent);
+void vg_race_agent_step(struct vg_race *r, unsigned agent);
+/* Does the warp know that the agent's epoch is over? */
+bool vg_race_agent_known(const struct vg_race *r, unsigned warp,
+                         unsigned agent, uint32_t epoch);
+/* The warp waited for the agent itself; the clock will tell others. */
+void vg_race_agent_learn(struct vg_race *r, unsigned warp, unsigned agent,
+                         uint32_t epoch);
+void vg_race_agent_publish(const struct vg_race *r, unsigned agent,
+                           uint32_t epoch, uint32_t *clock);
+
+/* fence.proxy.async by lanes: all they did and know is fenced. */
+void vg_race_proxy_fence(struct vg_race *r, unsigned warp, uint32_t lanes);
+
+/* Was the last write to each of these bytes fenced, as far as the warp
+ * knows?  false: *thread and *inst say whose and which write was not. */
+bool vg_race_proxied(struct vg_race *r, unsigned warp, uint32_t off,
+                     uint32_t size, unsigned *thread, uint32_t *inst);
+/* The same for reads since then: for an asynchronous write to come. */
+bool vg_race_reads_proxied(struct vg_race *r, unsigned warp, uint32_t off,
+                           uint32_t size);
 
 /* bar.warp.sync among lanes. */
 void vg_race_warp_sync(struct vg_race *r, unsigned warp, uint32_t lanes);

@@ -17,15 +17,16 @@ static uint32_t max32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-static void join(uint32_t *into, const uint32_t *from, unsigned n)
+void vg__race_join(uint32_t *into, const uint32_t *from, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         into[i] = max32(into[i], from[i]);
 }
 
+/* Threads; with agents also the agents and what is fenced of the threads. */
 unsigned vg_race_clock_words(const struct vg_race *r)
 {
-    return r->nwarps * 32;
+    return r->nwarps * 32 * (r->nagents ? 2 : 1) + r->nagents;
 }
 
 /* ---- storage ------------------------------------------------------------ */
@@ -51,13 +52,17 @@ void vg__race_clocks_free(struct vg_race *r)
 }
 
 /* Gives every array its size for n warps; all of them live in two blocks. */
-bool vg__race_clocks_size(struct vg_race *r, unsigned n)
+bool vg__race_clocks_size(struct vg_race *r, unsigned n, unsigned nagents)
 {
-    size_t row = (size_t)n * n * 32;
+    size_t row = (size_t)n * n * 32, clocks;
     uint32_t *p;
 
     vg__race_clocks_free(r);
-    p = calloc(4 * n + 3 * row + n * n + (size_t)n * 1024, sizeof *p);
+    r->nwarps = n;
+    r->nagents = nagents;
+    clocks = (size_t)n * vg_race_clock_words(r);
+    p = calloc(4 * n + 2 * row + 2 * clocks + n * n + (size_t)n * 1024 +
+                   (n + 1) * nagents, sizeof *p);
     r->has_fenced = calloc(2 * n, sizeof *r->has_fenced);
     r->epoch = p;
     if (!p || !r->has_fenced)
@@ -67,11 +72,13 @@ bool vg__race_clocks_size(struct vg_race *r, unsigned n)
     r->live = p + 2 * n;
     r->settled = p + 3 * n;
     r->know = p + 4 * n;
-    r->fenced = r->know + row;
-    r->pending = r->fenced + row;
-    r->least = r->pending + row;
+    r->fenced_know = r->know + row;
+    r->fenced = r->fenced_know + row;
+    r->pending = r->fenced + clocks;
+    r->least = r->pending + clocks;
     r->lane = r->least + n * n;
-    r->nwarps = n;
+    r->agent_epoch = r->lane + (size_t)n * 1024;
+    r->agent_know = r->agent_epoch + nagents;
     return true;
 }
 
@@ -87,6 +94,11 @@ void vg__race_clocks_start(struct vg_race *r, const uint32_t *live)
     }
     for (size_t i = 0; i < (size_t)n * n * 32; i++)
         r->know[i] = r->base;
+    for (size_t i = 0; r->nagents && i < (size_t)n * n * 32; i++)
+        r->fenced_know[i] = r->base;
+    for (unsigned i = 0; i < r->nagents; i++)
+        r->agent_epoch[i] = 1;
+    memset(r->agent_know, 0, n * r->nagents * sizeof *r->agent_know);
     for (unsigned i = 0; i < n * n; i++)
         r->least[i] = r->base;
     memset(r->has_fenced, 0, 2 * n * sizeof *r->has_fenced);
@@ -95,7 +107,7 @@ void vg__race_clocks_start(struct vg_race *r, const uint32_t *live)
 
 /* ---- synchronisation ---------------------------------------------------- */
 
-static void advance(struct vg_race *r, unsigned w)
+void vg__race_advance(struct vg_race *r, unsigned w)
 {
     r->top = max32(r->top, ++r->epoch[w]);
 }
@@ -115,10 +127,8 @@ void vg_race_exit(struct vg_race *r, unsigned warp, uint32_t lanes)
     r->live[warp] &= ~lanes;
 }
 
-/* What the lanes together know of each lane of their own warp, themselves
- * included. */
-static void own_row(const struct vg_race *r, unsigned w, uint32_t lanes,
-                    uint32_t row[32])
+void vg__race_own_row(const struct vg_race *r, unsigned w, uint32_t lanes,
+                      uint32_t row[32])
 {
     for (unsigned k = 0; k < 32; k++)
         row[k] = lanes >> k & 1 ? r->epoch[w] : r->floor[w];
@@ -127,7 +137,7 @@ static void own_row(const struct vg_race *r, unsigned w, uint32_t lanes,
     for (uint32_t m = lanes; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
 
-        join(row, r->lane + (w * 32 + l) * 32, 32);
+        vg__race_join(row, r->lane + (w * 32 + l) * 32, 32);
     }
 }
 
@@ -139,14 +149,14 @@ void vg_race_warp_sync(struct vg_race *r, unsigned w, uint32_t lanes)
         r->floor[w] = r->epoch[w];
         vg__race_settle(r, w);
     } else {
-        own_row(r, w, lanes, row);
+        vg__race_own_row(r, w, lanes, row);
         for (uint32_t m = lanes; m; m &= m - 1) {
             unsigned l = (unsigned)__builtin_ctz(m);
 
             memcpy(r->lane + (w * 32 + l) * 32, row, sizeof row);
         }
     }
-    advance(r, w);
+    vg__race_advance(r, w);
 }
 
 void vg_race_release(struct vg_race *r, unsigned w, uint32_t lanes,
@@ -155,11 +165,13 @@ void vg_race_release(struct vg_race *r, unsigned w, uint32_t lanes,
     uint32_t row[32];
     const uint32_t *know = r->know + (size_t)w * r->nwarps * 32;
 
-    own_row(r, w, lanes, row);
-    join(clock, know, w * 32);
-    join(clock + w * 32, row, 32);
-    join(clock + (w + 1) * 32, know + (w + 1) * 32, (r->nwarps - w - 1) * 32);
-    advance(r, w);
+    vg__race_own_row(r, w, lanes, row);
+    vg__race_join(clock, know, w * 32);
+    vg__race_join(clock + w * 32, row, 32);
+    vg__race_join(clock + (w + 1) * 32, know + (w + 1) * 32,
+                  (r->nwarps - w - 1) * 32);
+    vg__race_release_agents(r, w, clock + r->nwarps * 32);
+    vg__race_advance(r, w);
 }
 
 /* The lanes learn `row` of their own warp; what every live lane has learnt
@@ -176,7 +188,7 @@ static void acquire_own(struct vg_race *r, unsigned w, uint32_t lanes,
     for (uint32_t m = lanes; m; m &= m - 1) {
         unsigned l = (unsigned)__builtin_ctz(m);
 
-        join(r->lane + (w * 32 + l) * 32, row, 32);
+        vg__race_join(r->lane + (w * 32 + l) * 32, row, 32);
     }
 }
 
@@ -187,7 +199,8 @@ void vg_race_acquire(struct vg_race *r, unsigned w, uint32_t lanes,
     uint32_t *know = r->know + (size_t)w * n * 32;
 
     acquire_own(r, w, lanes, clock + w * 32);
-    join(know, clock, n * 32);
+    vg__race_join(know, clock, n * 32);
+    vg__race_acquire_agents(r, w, clock + n * 32);
     for (unsigned u = 0; u < n; u++) {
         uint32_t least = know[u * 32];
 
@@ -260,7 +273,7 @@ void vg_race_flag_write(struct vg_race *r, unsigned w, uint32_t lanes,
         else if (sync)
             vg_race_release(r, w, 1u << l, f->clock);
         else
-            join(f->clock, r->fenced + (size_t)w * n, n);
+            vg__race_join(f->clock, r->fenced + (size_t)w * n, n);
     }
 }
 
@@ -282,7 +295,7 @@ void vg_race_flag_read(struct vg_race *r, unsigned w, uint32_t lanes,
         }
         if (!r->has_pending[w])
             memset(pending, 0, n * sizeof *pending);
-        join(pending, f->clock, n);
+        vg__race_join(pending, f->clock, n);
         r->has_pending[w] = true;
     }
 }

@@ -58,14 +58,34 @@ struct vg_race {
     bool *has_fenced, *has_pending;
     struct vg__flag *flag;
     unsigned nflags, flags_room;
+
+    unsigned nagents;
+    uint32_t *agent_epoch;     /* [nagents] */
+    uint32_t *agent_know;      /* [nwarps][nagents] */
+    uint32_t *fenced_know;     /* [nwarps][32 * nwarps]: fenced for the async
+                                  proxy, along any chain of fences */
 };
 
 /* Recomputes settled[w]; called when floor or least has changed. */
 void vg__race_settle(struct vg_race *r, unsigned w);
 
-bool vg__race_clocks_size(struct vg_race *r, unsigned nwarps);
+bool vg__race_clocks_size(struct vg_race *r, unsigned nwarps,
+                          unsigned nagents);
 void vg__race_clocks_start(struct vg_race *r, const uint32_t *live);
 void vg__race_clocks_free(struct vg_race *r);
+
+/* What the lanes together know of each lane of their own warp, themselves
+ * included. */
+void vg__race_own_row(const struct vg_race *r, unsigned w, uint32_t lanes,
+                      uint32_t row[32]);
+void vg__race_join(uint32_t *into, const uint32_t *from, unsigned n);
+void vg__race_advance(struct vg_race *r, unsigned w);
+/* The parts of a clock behind the threads' (race_agent.c). */
+void vg__race_release_agents(const struct vg_race *r, unsigned w,
+                             uint32_t *clock);
+void vg__race_acquire_agents(struct vg_race *r, unsigned w,
+                             const uint32_t *clock);
+struct vg__reader *vg__race_readers(struct vg_race *r, uint32_t index);
 
 /* Is an access of any lane of warp `other` at `epoch` ordered before what
  * warp w does now?  false: not known for all lanes. */

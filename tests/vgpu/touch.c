@@ -5,7 +5,7 @@
  * Order of the checks: alignment, place and bounds, permission, cp.async in
  * flight, initialised, races.  The first that fails ends the launch.
  */
-#include "touch.h"
+#include "async.h"
 #include "bits.h"
 
 #include <inttypes.h>
@@ -252,6 +252,13 @@ static void touch_global(struct vg_touch *t, uint32_t todo,
                  "%s to read-only memory %s at 0x%" PRIx64, verb(how), a->name,
                  t->addr[first]);
     check_global_init(t, how);
+    if (t->w->cta->launch->config.programmatic)
+        for (uint32_t m = t->mask; m; m &= m - 1) {
+            int l = first_lane(m);
+
+            vg_grid_check(t->w, t->i, l, a, t->addr[l], t->size,
+                          how->dir & VG_TOUCH_WRITE);
+        }
     if (how->dir & VG_TOUCH_WRITE)
         mark(t, a->init, true);
     if (!how->uncounted)
@@ -278,28 +285,35 @@ _Noreturn static void fault_race(struct vg_touch *t,
                                  const struct vg_race_hit *hit)
 {
     const struct vg_program *p = t->w->cta->launch->program;
-    char place[512];
+    const struct vg_mem_cta *mc = t->owner->mem;
+    unsigned other = hit->other % (t->w->cta->nwarps * VG_LANES);
+    unsigned rank = hit->other / (t->w->cta->nwarps * VG_LANES);
+    char place[512], block[40] = "";
 
+    if (t->w->cta->cluster->ncta > 1)
+        snprintf(block, sizeof block, "block %u of the cluster, ", rank);
     vg_place(p, (int)hit->other_inst, place, sizeof place);
     if (hit->same_instruction)
         vg_fault(t->w, t->i, (int)(hit->thread & 31), VG_FAILED,
                  "race in shared memory: lanes %u and %u of one instruction "
                  "write different values to byte 0x%x", hit->other & 31,
-                 hit->thread & 31, hit->off);
+                 hit->thread & 31, hit->off - mc->off0);
     vg_fault(t->w, t->i, (int)(hit->thread & 31), VG_FAILED,
              "race in shared memory: %s of byte 0x%x is not ordered after the "
-             "%s by warp %u lane %u (thread %u)\n  at %s",
-             hit->write ? "write" : "read", hit->off,
-             hit->other_write ? "write" : "read", hit->other >> 5,
-             hit->other & 31, hit->other, place);
+             "%s by %swarp %u lane %u (thread %u)\n  at %s",
+             hit->write ? "write" : "read", hit->off - mc->off0,
+             hit->other_write ? "write" : "read", block, other >> 5,
+             other & 31, other, place);
 }
 
 void vg_touch_race(struct vg_touch *t, uint32_t mask, const uint32_t *off,
                    unsigned size, const struct vg_how *how)
 {
+    const struct vg_mem_cta *owner = t->owner->mem;
     struct vg_race_hit hit;
+    uint32_t moved[VG_LANES];
     struct vg_race_op op = {
-        .warp = t->w->index,
+        .warp = vg_race_warp(t->w),
         .mask = mask,
         .kind = how->dir & VG_TOUCH_WRITE ? VG_RACE_WRITE : VG_RACE_READ,
         .flags = how->race,
@@ -311,6 +325,12 @@ void vg_touch_race(struct vg_touch *t, uint32_t mask, const uint32_t *off,
 
     if (!t->cta->race)
         return;
+    for (int l = 0; owner->off0 && l < VG_LANES; l++)
+        moved[l] = off[l] + owner->off0;
+    if (owner->off0)
+        op.off = moved;
+    if (owner->async)
+        vg_async_touch(t, mask, off, size, how->dir & VG_TOUCH_WRITE);
     if (!vg_race_access(t->cta->race, &op, &hit))
         fault_race(t, &hit);
     if (vg_race_failed(t->cta->race))
@@ -318,17 +338,31 @@ void vg_touch_race(struct vg_touch *t, uint32_t mask, const uint32_t *off,
                  "the host has no memory for the race detector");
 }
 
-/* Faults when a chosen lane touches bytes that a cp.async is about to fill. */
+void vg_race_offsets(const struct vg_mem_cta *owner, const uint64_t *off,
+                     uint32_t out[VG_LANES])
+{
+    for (int l = 0; l < VG_LANES; l++)
+        out[l] = owner->off0 + (uint32_t)off[l];
+}
+
+/* Faults when a chosen lane touches bytes that a copy is about to fill. */
 static void check_flight(struct vg_touch *t, const struct vg_mem_cta *mc,
                          const struct vg_how *how)
 {
-    if (!mc->copies_in_flight || !vg_checking(t->w, VG_CHECK_ASYNC))
+    bool bulk = mc->async && mc->async->in_flight;
+
+    if ((!mc->copies_in_flight && !bulk) || !vg_checking(t->w, VG_CHECK_ASYNC))
         return;
     for (uint32_t m = t->mask; m; m &= m - 1) {
         int l = first_lane(m);
 
-        if (vg_bits_any(mc->flight, t->off[l], t->size))
-            vg_fault(t->w, t->i, l, VG_FAILED,
+        if (!vg_bits_any(mc->flight, t->off[l], t->size))
+            continue;
+        if (bulk)
+            vg_async_fault_flight(t->w, t->i, l, t->owner,
+                                  vg_bits_find_not(mc->flight, t->off[l],
+                                                   t->size, false));
+        vg_fault(t->w, t->i, l, VG_FAILED,
                      "cp.async destination %s before wait_group: shared byte "
                      "0x%" PRIx64 " is still in flight",
                      how->dir == VG_TOUCH_READ ? "read" : "written",
@@ -390,16 +424,22 @@ static void touch_shared(struct vg_touch *t, uint32_t todo,
                  " bytes (static and dynamic)", verb(how), t->size,
                  t->off[bad], t->off[bad] + t->size - owner->shared_bytes,
                  owner->shared_bytes);
+    if (owner->live_threads == 0)
+        vg_fault(t->w, t->i, first, VG_ILLEGAL_ADDRESS,
+                 "%s of the shared memory of block %u of the cluster, which "
+                 "has exited", verb(how), owner->rank);
     t->owner = owner;
     t->base = owner->shared;
     for (int l = 0; l < VG_LANES; l++)
         off[l] = (uint32_t)t->off[l];
     check_flight(t, mc, how);
     check_shared_init(t, mc, how);
-    if (owner == t->w->cta && !how->race_later)
+    if (!how->race_later)
         vg_touch_race(t, t->mask, off, t->size, how);
     if (how->dir & VG_TOUCH_WRITE)
         mark(t, mc->init, false);
+    if (mc->async && mc->async->nmbar)
+        vg_async_guard(t);
     if (!how->uncounted)
         count_shared(t, how, off);
 }

@@ -36,6 +36,7 @@ struct vg_bar_clock {
 struct vg_copies {
     struct vg_copy *copy;
     unsigned count, room;
+    uint32_t issued;
     uint32_t group[VG_LANES];   /* number of the open group of each lane */
 };
 
@@ -43,7 +44,11 @@ struct vg_copies {
 struct vg_mem_cta {
     struct vg_mem_cta *next;
     struct vg_mem_worker *worker;
-    struct vg_race *race;       /* NULL: check is off */
+    struct vg_race *race;       /* of the cluster; NULL: check is off */
+    struct vg_race *own_race;   /* the race of a cluster's first CTA */
+    unsigned warp0, off0;       /* of this CTA's first warp and byte there */
+    struct vg_async *async;     /* NULL: the kernel has nothing asynchronous */
+    struct vg_async *async_kept; /* its storage */
     unsigned char *init;        /* bit per shared byte: written */
     unsigned char *flight;      /* bit per shared byte: cp.async under way */
     size_t shared_room;         /* bytes of each of the two maps */
@@ -61,6 +66,8 @@ struct vg_mem_worker {
     struct vg_counts counts;
     struct vg_alloc *cache[64]; /* last allocation, by instruction */
     struct vg_mem_cta *spare;
+    struct vg_bulk **bulk;      /* copies under way in the set */
+    unsigned nbulk, bulk_room;
 };
 
 enum { VG_TOUCH_READ = 1, VG_TOUCH_WRITE = 2 };
@@ -117,11 +124,23 @@ static inline bool vg_checking(const struct vg_warp *w, unsigned check)
 }
 
 /* Runs the race check of a shared-memory access by lanes of mask at off
- * (offsets in w's own CTA), or faults. */
+ * (offsets in the memory of t->owner), or faults. */
 void vg_touch_race(struct vg_touch *t, uint32_t mask, const uint32_t *off,
                    unsigned size, const struct vg_how *how);
 
-/* cp_async.c: lanes leave; a new CTA starts. */
+/* grid.c: may lane `lane` (-1: nobody has waited) use bytes that the previous
+ * grid touched? */
+void vg_grid_check(struct vg_warp *w, const struct vg_insn *i, int lane,
+                   const struct vg_alloc *a, uint64_t addr, uint64_t bytes,
+                   bool write);
+
+/* Offsets of the lanes in the race detector's cluster. */
+void vg_race_offsets(const struct vg_mem_cta *owner, const uint64_t *off,
+                     uint32_t out[VG_LANES]);
+
+/* cp_async.c: the copies of one lane arrive; lanes leave; a new CTA starts. */
+void vg_copies_arrive(struct vg_warp *w, unsigned lane, uint32_t until);
+uint32_t vg_copies_mark(const struct vg_warp *w);
 void vg_copies_exit(struct vg_warp *w, uint32_t mask);
 void vg_copies_clear(struct vg_copies *c);
 

@@ -114,6 +114,31 @@ struct merge_state {
     int32_t tokens;
 };
 
+struct merge_state_n {
+    const void *o_parts;
+    int64_t o_parts_rank_stride, o_parts_token_stride, o_parts_head_stride;
+    const float *lse_parts;
+    int64_t lse_parts_rank_stride, lse_parts_token_stride;
+    int64_t lse_parts_head_stride;
+    void *o;
+    int64_t o_token_stride, o_head_stride;
+    float *lse;
+    int64_t lse_token_stride, lse_head_stride;
+    int32_t ranks, tokens;
+};
+
+struct kv_b {
+    const void *latent;
+    int64_t latent_stride;
+    const void *kv_b;
+    int64_t kv_b_head_stride, kv_b_row_stride;
+    void *k_nope;
+    int64_t k_nope_token_stride, k_nope_head_stride;
+    void *v;
+    int64_t v_token_stride, v_head_stride;
+    int32_t tokens;
+};
+
 struct field {
     const char *name;
     size_t offset;
@@ -222,6 +247,39 @@ static const struct field merge_state_fields[] = {
     F(merge_state, tokens),
 };
 
+static const struct field merge_state_n_fields[] = {
+    F(merge_state_n, o_parts),
+    F(merge_state_n, o_parts_rank_stride),
+    F(merge_state_n, o_parts_token_stride),
+    F(merge_state_n, o_parts_head_stride),
+    F(merge_state_n, lse_parts),
+    F(merge_state_n, lse_parts_rank_stride),
+    F(merge_state_n, lse_parts_token_stride),
+    F(merge_state_n, lse_parts_head_stride),
+    F(merge_state_n, o),
+    F(merge_state_n, o_token_stride),
+    F(merge_state_n, o_head_stride),
+    F(merge_state_n, lse),
+    F(merge_state_n, lse_token_stride),
+    F(merge_state_n, lse_head_stride),
+    F(merge_state_n, ranks),
+    F(merge_state_n, tokens),
+};
+static const struct field kv_b_fields[] = {
+    F(kv_b, latent),
+    F(kv_b, latent_stride),
+    F(kv_b, kv_b),
+    F(kv_b, kv_b_head_stride),
+    F(kv_b, kv_b_row_stride),
+    F(kv_b, k_nope),
+    F(kv_b, k_nope_token_stride),
+    F(kv_b, k_nope_head_stride),
+    F(kv_b, v),
+    F(kv_b, v_token_stride),
+    F(kv_b, v_head_stride),
+    F(kv_b, tokens),
+};
+
 static const struct abi {
     const char *family, *variant;
     size_t size;
@@ -238,6 +296,11 @@ static const struct abi {
     ABI(absorb_v, "", absorb_v),
     ABI(merge_state, "", merge_state),
     ABI(merge_state, "latent", merge_state),
+    ABI(kv_b, "", kv_b),
+    {"merge_state", "n", sizeof(struct merge_state_n), merge_state_n_fields,
+     COUNT(merge_state_n_fields)},
+    {"merge_state", "n_latent", sizeof(struct merge_state_n),
+     merge_state_n_fields, COUNT(merge_state_n_fields)},
 };
 
 /* ---- plans of a spec ----------------------------------------------------- */
@@ -447,6 +510,61 @@ static void merge_blocks_hold_whole_tokens(void **state) {
     }
 }
 
+/* Shared memory of an SM, less 1 KiB per block, and what a block may ask for
+ * (CUDA C++ Programming Guide, compute capabilities 8.0 and 12.0). */
+static void assert_kv_b_fits(const json_t *plan, int sm, int optin)
+{
+    json_t *t = json_object_get(plan, "tile");
+    json_int_t bytes = number(t, "stages") * number(t, "stage");
+
+    assert_int_equal(
+        number(json_object_get(plan, "launch"), "smem_dynamic"), bytes);
+    assert_true(bytes <= optin);
+    assert_true(number(t, "ctas") * (bytes + 1024) <= sm);
+    assert_true(number(t, "stages") >= 2);
+    assert_int_equal(number(t, "steps") * number(t, "depth"),
+                     number(json_object_get(plan, "dims"), "latent"));
+    /* an odd number of 16-byte units per row */
+    assert_int_equal(number(t, "stride") % 32, 16);
+}
+
+/* Every column tile belongs to one group, and CTAs are numbered in 32 bits
+ * however many tokens there are. */
+static void assert_kv_b_covers(const json_t *plan, json_int_t columns)
+{
+    json_t *t = json_object_get(plan, "tile");
+    json_int_t tiles = number(t, "column_tiles"), walk = number(t, "walk");
+    json_int_t groups = number(t, "groups"), rows = number(t, "rows");
+
+    assert_true(tiles * number(t, "columns") >= columns);
+    assert_true((tiles - 1) * number(t, "columns") < columns);
+    assert_true(groups * walk >= tiles && (groups - 1) * walk < tiles);
+    assert_true((2147483647 / rows + 1) * groups <= 4294967295);
+}
+
+static void kv_b_fits_and_covers_any_geometry(void **state)
+{
+    static const int widths[][2] = {{128, 128}, {192, 256}, {16, 32},
+                                    {512, 512}, {64, 64},   {96, 128}};
+    (void)state;
+    for (int latent = 16; latent <= 1024; latent += 16) {
+        size_t w = (size_t)latent / 16 % COUNT(widths);
+        struct geometry g = v3;
+        g.latent = latent;
+        g.heads = 1 + latent * 7 % 256;
+        g.nope = widths[w][0];
+        g.v = widths[w][1];
+        json_t *kernels = plans_of(&g, "sm_80");
+        assert_kv_b_fits(plan_of(kernels, "kv_b", ""), 167936, 166912);
+        assert_kv_b_covers(plan_of(kernels, "kv_b", ""),
+                           (json_int_t)g.heads * (g.nope + g.v));
+        json_decref(kernels);
+        kernels = plans_of(&g, "sm_120");
+        assert_kv_b_fits(plan_of(kernels, "kv_b", ""), 102400, 101376);
+        json_decref(kernels);
+    }
+}
+
 static void only_sm_90_and_later_wait_for_their_predecessor(void **state) {
     (void)state;
     json_t *kernels = plans_of(&v3, "sm_80, sm_86, sm_89, sm_90, sm_100, "
@@ -486,6 +604,7 @@ int main(void) {
         cmocka_unit_test(launches_stay_within_the_hardware),
         cmocka_unit_test(concat_gives_every_head_to_one_warp),
         cmocka_unit_test(merge_blocks_hold_whole_tokens),
+        cmocka_unit_test(kv_b_fits_and_covers_any_geometry),
         cmocka_unit_test(only_sm_90_and_later_wait_for_their_predecessor),
         cmocka_unit_test(symbols_name_everything_that_differs),
     };

@@ -91,6 +91,16 @@ static void a_missing_multiplier_would_show_in_two_keys(void **state)
     near(weight, 0.6730, 5e-5);
 }
 
+/* Mistral: beta 0.1 over 8,192 positions.  ln 2 = 0.693147, ln 4 = 1.386294. */
+static void the_factor_of_q_steps_at_multiples_of_the_context(void **state)
+{
+    (void)state;
+    near(oracle_position_factor(0.1, 8192, 0), 1, 0);
+    near(oracle_position_factor(0.1, 8192, 8191), 1, 0);
+    near(oracle_position_factor(0.1, 8192, 8192), 1.0693147, 1e-7);
+    near(oracle_position_factor(0.1, 8192, 3 * 8192 + 4), 1.1386294, 1e-7);
+}
+
 static void magnitude_is_one_without_extension(void **state)
 {
     (void)state;
@@ -315,12 +325,32 @@ static void huge_scores_do_not_overflow(void **state)
     near(lse, 3e4, 0);
 }
 
+/* Ranks with Z = 1, 2, none and 5: shares of eighths; none at all. */
+static void many_partition_sums_are_weighted_alike(void **state)
+{
+    const double lse[] = {0, 1, NAN, log2(5)};
+    double weight[4], out;
+    (void)state;
+    oracle_merge_n(lse, 4, 2, -INFINITY, weight, &out);
+    near(weight[0], 0.125, 1e-15);
+    near(weight[1], 0.25, 1e-15);
+    near(weight[2], 0, 0);
+    near(weight[3], 0.625, 1e-15);
+    near(out, 3, 1e-14);
+    oracle_merge_n(lse + 2, 1, 2, -INFINITY, weight, &out);
+    near(weight[0], 0, 0);
+    assert_true(out == -INFINITY);
+    oracle_merge_n(NULL, 0, 2, INFINITY, NULL, &out);
+    assert_true(out == INFINITY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rmsnorm_divides_by_the_root_mean_square),
         cmocka_unit_test(softmax_scales_are_those_of_the_models),
         cmocka_unit_test(a_missing_multiplier_would_show_in_two_keys),
+        cmocka_unit_test(the_factor_of_q_steps_at_multiples_of_the_context),
         cmocka_unit_test(magnitude_is_one_without_extension),
         cmocka_unit_test(cos_and_sin_are_scaled_by_the_ratio_of_magnitudes),
         cmocka_unit_test(plain_angles_fall_by_powers_of_theta),
@@ -333,6 +363,7 @@ int main(void)
         cmocka_unit_test(partition_sums_are_weighted_in_the_stated_base),
         cmocka_unit_test(an_empty_side_is_the_identity),
         cmocka_unit_test(huge_scores_do_not_overflow),
+        cmocka_unit_test(many_partition_sums_are_weighted_alike),
     };
     return cmocka_run_group_tests_name("oracle", tests, NULL, NULL);
 }

@@ -201,6 +201,12 @@ static int fake_event_wait(void *event)
     return 0;
 }
 
+static int fake_device_wait(void)
+{
+    fake_run_all();
+    return 0;
+}
+
 static int fake_stream_wait(void *stream, void *event, unsigned flags)
 {
     struct fake_event *e = event;
@@ -251,6 +257,7 @@ static mla_context *fake_stream_context(const mla_options *options)
     if (!ctx)
         return NULL;
     d = &ctx->driver;
+    d->ctx_synchronize = fake_device_wait;
     d->mem_set = fake_mem_set;
     d->mem_write_async = fake_write_async;
     d->mem_read_async = fake_read_async;

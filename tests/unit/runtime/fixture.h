@@ -69,7 +69,7 @@ static int fixture_kernel_text(char *out, size_t size,
 }
 
 /* The manifest's text, to be freed. */
-static char *fixture_manifest(void)
+__attribute__((unused)) static char *fixture_manifest(void)
 {
     size_t size = 16384, used;
     char *text = malloc(size);
@@ -95,7 +95,7 @@ static char *fixture_manifest(void)
 }
 
 /* Makes the directory; the path is good until the next call. */
-static char *fixture_write(void)
+__attribute__((unused)) static char *fixture_write(void)
 {
     char *directory = fake_directory(), path[4200], *text;
 
@@ -111,7 +111,8 @@ static char *fixture_write(void)
     return directory;
 }
 
-static void fixture_remove(const char *directory)
+__attribute__((unused)) static void
+fixture_remove(const char *directory)
 {
     static const char *const names[] = {"manifest.json", "src/k.cu",
                                         "cubin/k.cubin", "src", "cubin", ""};

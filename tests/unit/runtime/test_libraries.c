@@ -75,7 +75,11 @@ static void an_unknown_extra_symbol_is_an_error(void **state)
 static mla_status compile(mla_context *ctx, const char *source,
                           struct mla__arch arch, char **ptx)
 {
-    return mla__nvrtc_ptx(ctx, source, "src/test.cu", arch, ptx);
+    struct mla__image image;
+    mla_status status = mla__nvrtc_compile(ctx, source, "src/test.cu", arch,
+                                           MLA__PTX, &image);
+    *ptx = image.data;
+    return status;
 }
 
 static void sources_become_ptx_for_exactly_their_architecture(void **state)

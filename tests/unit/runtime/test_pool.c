@@ -307,12 +307,12 @@ static void impossible_counts_and_ranges_are_refused(void **state)
     expect(pool, mla_pool_truncate(pool, seq, -1, NULL), MLA_RANGE, "-1");
     expect(pool, mla_pool_fork(pool, seq, 7, &out), MLA_RANGE, "fork of 7");
     expect(pool, mla_pool_slots(pool, seq, 4, 3, slots), MLA_RANGE,
-           "tokens 4 to 6 of a sequence of 6");
+           "3 tokens from 4 on, of a sequence of 6");
     expect(pool, mla_pool_slots(pool, seq, INT64_MAX, 1, slots), MLA_RANGE,
            "");
     expect(pool, mla_pool_own(pool, seq, 6, 1), MLA_RANGE, "");
     expect(pool, mla_pool_move(pool, seq, (int64_t[]){5}, (int64_t[]){6}, 1),
-           MLA_RANGE, "tokens 6");
+           MLA_RANGE, "1 tokens from 6");
     expect(pool, mla_pool_flush(pool, NULL), MLA_INVALID_ARGUMENT,
            "host_only");
     assert_int_equal(mla_pool_extend(pool, NULL, NULL, 0, NULL), MLA_OK);

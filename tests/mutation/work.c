@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * work.c: what mutants have to do, and who looks on.
+ *
+ * The cases are those of run-check, cut down: benign data, and scores that
+ * grow from tile to tile, without which the slow path of the softmax would be
+ * taken once and its barriers never be needed.  Every schedule of the virtual
+ * GPU is tried until one shows a difference: in order, then at random with
+ * copies that complete as late as they may.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+#include "mutation.h"
+
+enum { SCHEDULES = 6 };
+
+static const struct decode_shape decode_work[] = {
+    {.group = "benign", DECODE_LENGTHS(150, 20, 0), .q_len = 1, .ctas = 2,
+     .split_tiles = 2},
+    {.group = "growing", DECODE_LENGTHS(230, 40), .q_len = 2, .ctas = 2,
+     .values = DECODE_GROWING},
+    {.group = "spikes", DECODE_LENGTHS(130), .q_len = 3, .ctas = 1,
+     .values = DECODE_SPIKES},
+};
+
+static const struct decode_list_shape list_work[] = {
+    {.group = "balanced", .batch = 70, .longest = 900, .q_len = 2, .rows = 16,
+     .keys = 32, .ctas = 40},
+    {.group = "chunks", .batch = 1100, .longest = 300, .q_len = 1,
+     .rows = 64, .keys = 32, .ctas = 9, .split_tiles = 3},
+    {.group = "endless", .batch = 4100, .longest = INT32_MAX, .q_len = 1,
+     .rows = 64, .keys = 1, .ctas = 9},
+};
+
+/* Sums of items and slots beyond 2^32.  Totals saturate, so a lost carry shows
+ * only if there was no other: three requests of nearly 2^31 single-key splits, so
+ * placed that the block's prefix sum hands their carry on in one step, over
+ * `lanes` lanes of the last warp or over `warps` warps. */
+enum { BLOCK = 1024, WARP = 32, CARRIES = 8, ENDLESS = INT32_MAX - BLOCK };
+static const struct {
+    int lanes, warps;
+} carry[CARRIES] = {{4, 0}, {8, 0}, {16, 0}, {0, 1},
+                    {0, 2}, {0, 4}, {0, 8},  {0, 16}};
+static int carry_length[CARRIES][BLOCK];
+static struct decode_list_shape carry_work[CARRIES];
+
+static const struct decode_list_shape *carry_shape(int i)
+{
+    int last = BLOCK - 1 - carry[i].lanes - WARP * carry[i].warps;
+
+    for (int k = 0; k < 3; k++)
+        carry_length[i][last - k] = ENDLESS;
+    carry_work[i] = (struct decode_list_shape){
+        .group = "carry",      .batch = BLOCK,    .lengths = carry_length[i],
+        .q_len = 1,            .rows = 64,        .keys = 1,
+        .ctas = 9,             .split_tiles = 1,  .item_capacity = 1,
+        .slot_capacity = 1};
+    return &carry_work[i];
+}
+
+static const int splits[] = {2, 33, 0, 3};
+static const struct decode_merge_shape merge_work[] = {
+    {.group = "merge", .splits = splits, .kinds = 4, .batch = 3, .q_len = 2,
+     .rows = 16, .flags = NUM_EMPTY_LSE},
+};
+
+static const struct num_shape plain_work[] = {
+    {"mutation", 17, NUM_PADDED, NUM_PADDED, 0, false},
+    {"mutation", 9, NUM_TIGHT, NUM_SWAPPED,
+     NUM_KC_TRANSPOSED | NUM_VC_TRANSPOSED, false},
+};
+
+#define LENGTH(list) ((int)(sizeof(list) / sizeof((list)[0])))
+
+/* Making ------------------------------------------------------------------ */
+
+static int find(struct mutation_work *w, int index, const char **wrong)
+{
+    *wrong = num_subject_read(w->device->ctx, w->device->set, index, w->model,
+                              &w->subject);
+    if (!*wrong && strcmp(w->subject.info.family, "mqa_decode") == 0)
+        *wrong = decode_kernels_find(w->device, index, w->model, &w->kernels);
+    return *wrong == NULL;
+}
+
+static void make_lists(struct mutation_work *w)
+{
+    for (int i = 0; i < LENGTH(list_work); i++)
+        w->c[w->cases++] = decode_list_make(&w->subject, &list_work[i],
+                                            (uint64_t)i + 1);
+    for (int i = 0; i < CARRIES; i++)
+        w->c[w->cases++] = decode_list_make(&w->subject, carry_shape(i), 1);
+}
+
+static void make_cases(struct mutation_work *w)
+{
+    const char *family = w->subject.info.family;
+
+    if (strcmp(family, "mqa_decode") == 0)
+        for (int i = 0; i < LENGTH(decode_work); i++)
+            w->c[w->cases++] = decode_case_make(&w->kernels, &decode_work[i],
+                                                (uint64_t)i + 1);
+    else if (strcmp(family, "decode_plan") == 0)
+        make_lists(w);
+    else if (strcmp(family, "mqa_combine") == 0)
+        for (int i = 0; i < LENGTH(merge_work); i++)
+            w->c[w->cases++] = decode_merge_make(&w->subject, &merge_work[i],
+                                                 (uint64_t)i + 1);
+    else
+        for (int i = 0; i < LENGTH(plain_work); i++)
+            w->c[w->cases++] =
+                num_case_make(&w->subject, num_family_find(family),
+                              &plain_work[i], (uint64_t)i + 1);
+}
+
+const char *mutation_work_open(struct num_device *device, int index,
+                               const struct num_model *model,
+                               struct mutation_work *w)
+{
+    static struct num_verdict v;
+    const char *wrong;
+
+    memset(w, 0, sizeof(*w));
+    memset(&v, 0, sizeof(v));
+    w->device = device;
+    w->model = model;
+    if (!find(w, index, &wrong))
+        return wrong;
+    make_cases(w);
+    for (int i = 0; i < w->cases && !v.failures; i++)
+        num_check_case(device, w->c[i], 2, &v);
+    return v.failures ? v.why : NULL;
+}
+
+void mutation_work_close(struct mutation_work *w)
+{
+    for (int i = 0; i < w->cases; i++) {
+        if (w->c[i]->family == &decode_list)
+            decode_list_free(w->c[i]);
+        else if (w->c[i]->family == &decode_merge)
+            decode_merge_free(w->c[i]);
+        else if (w->c[i]->family == &decode_pipeline)
+            decode_case_free(w->c[i]);
+        else
+            num_case_free(w->c[i]);
+    }
+    w->cases = 0;
+}
+
+/* Code -------------------------------------------------------------------- */
+
+static char *ptx_of(mla_context *ctx, mla_kernel *k)
+{
+    char *source, *ptx = NULL;
+    size_t bytes;
+
+    if (mla__read_file(ctx, k->owner->directory, k->source, k->source_hash,
+                       &source, &bytes))
+        return NULL;
+    if (mla__nvrtc_ptx(ctx, source, k->source, k->arch, &ptx))
+        ptx = NULL;
+    mla__free(ctx, source);
+    return ptx;
+}
+
+char *mutation_ptx(struct mutation_work *w)
+{
+    return ptx_of(w->device->ctx, w->subject.kernel);
+}
+
+/* Puts other code in the kernel's place; a CUresult. */
+static int replace(mla_context *ctx, mla_kernel *k, const char *ptx)
+{
+    struct mla__driver *driver = &ctx->driver;
+    int result;
+
+    if (mla_prepare(k) || mla__enter(ctx))
+        return MLA__CUDA_NO_DEVICE;
+    driver->module_unload(k->module);
+    k->module = k->function = NULL;
+    result = driver->module_load(&k->module, ptx, 0, NULL, NULL);
+    if (!result)
+        result = driver->module_function(&k->function, k->module, k->symbol);
+    if (!result && k->smem_dynamic > MLA__SMEM_DEFAULT)
+        result = driver->function_set(k->function, MLA__FUNC_MAX_DYNAMIC_SMEM,
+                                      (int)k->smem_dynamic);
+    mla__leave(ctx);
+    return result;
+}
+
+/* Noticing ---------------------------------------------------------------- */
+
+/* The first line of a verdict, and the first of the virtual GPU's report. */
+static void describe(const struct num_verdict *v, char *what, size_t size)
+{
+    const char *report = strchr(v->why, '\n');
+    const char *text = report ? report + 1 : v->why;
+
+    snprintf(what, size, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+/* A failed kernel takes its context with it. */
+static bool reopen(struct mutation_work *w, const char **wrong)
+{
+    return num_device_reopen(w->device) == MLA_OK &&
+           find(w, w->subject.index, wrong);
+}
+
+bool mutation_noticed(struct mutation_work *w, const char *ptx, char *what,
+                      size_t size)
+{
+    const char *wrong = "the device is gone";
+    struct num_verdict v = {0};
+    int result = replace(w->device->ctx, w->subject.kernel, ptx);
+
+    if (result) {
+        snprintf(what, size, "the mutant does not load: %s",
+                 num_device_error(w->device, result));
+        return false;
+    }
+    for (int i = 0; i < SCHEDULES && !v.failures; i++)
+        for (int k = 0; k < w->cases && !v.failures; k++) {
+            struct num_run run = {NUM_POISON_NAN, (uint64_t)i * 77, 0,
+                                  w->c[k]->tokens, false, false};
+            num_run_once(w->device, w->c[k], &run, &v);
+        }
+    describe(&v, what, size);
+    if (w->device->lost && !reopen(w, &wrong))
+        snprintf(what, size, "%s", wrong);
+    return v.failures > 0;
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bulk_ops.c: cp.async.bulk, bulk groups (PTX ISA 9.7.9.25.4, 9.7.9.27.3),
+ * and what all bulk copies have in common: targets, global memory, counters.
+ */
+#include "bulk_ops.h"
+#include "bits.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define OFFSET_BITS 24
+#define OFFSET ((1u << OFFSET_BITS) - 1)
+
+/* ---- addresses ---------------------------------------------------------- */
+
+void vg_bulk_addresses(const struct vg_warp *w, const struct vg_insn *i,
+                       struct vg_bulk_addr a, uint64_t out[VG_LANES])
+{
+    const void *row = vg_row(w, i->op[a.row]);
+
+    for (int l = 0; l < VG_LANES; l++)
+        out[l] = a.is_narrow
+                     ? (uint32_t)(((const uint32_t *)row)[l] + (uint32_t)a.imm)
+                     : ((const uint64_t *)row)[l] + (uint64_t)a.imm;
+}
+
+static uint64_t address(const struct vg_warp *w, const struct vg_insn *i,
+                        struct vg_bulk_addr a, int lane)
+{
+    uint64_t out[VG_LANES];
+
+    vg_bulk_addresses(w, i, a, out);
+    return out[lane];
+}
+
+/* A shared address of one lane, with the rank in its high byte. */
+static uint64_t shared_address(struct vg_warp *w, const struct vg_insn *i,
+                               struct vg_bulk_addr a, int lane)
+{
+    uint64_t v = address(w, i, a, lane);
+
+    if (v - VG_SHARED_WINDOW < VG_WINDOW_SIZE)
+        v -= VG_SHARED_WINDOW;
+    if (v >= VG_WINDOW_SIZE)
+        vg_fault(w, i, lane, VG_ILLEGAL_ADDRESS,
+                 "address 0x%" PRIx64 " is not in shared memory", v);
+    return v;
+}
+
+uint32_t vg_bulk_shared(struct vg_warp *w, const struct vg_insn *i, int lane,
+                        const struct vg_bulk_op *op)
+{
+    uint64_t v = shared_address(w, i, op->source, lane);
+
+    if (v >> OFFSET_BITS && (v >> OFFSET_BITS) - 1 != w->cta->rank)
+        vg_fault(w, i, lane, VG_ILLEGAL_ADDRESS,
+                 "a bulk copy reads another block's shared memory");
+    return (uint32_t)v & OFFSET;
+}
+
+/* The mbarrier must be one that the async proxy can see. */
+static void check_published(struct vg_warp *w, const struct vg_insn *i,
+                            int lane, const struct vg_mbar *m)
+{
+    if (!m->published && vg_checking(w, VG_CHECK_PROXY))
+        vg_fault(w, i, lane, VG_FAILED,
+                 "mbarrier 0x%x completes an asynchronous copy, but its init "
+                 "was followed by neither fence.mbarrier_init nor "
+                 "fence.proxy.async", m->off);
+}
+
+static void add_target(struct vg_warp *w, const struct vg_insn *i, int lane,
+                       struct vg_bulk_target *t, unsigned rank, uint64_t mbar)
+{
+    struct vg_cta *c;
+    struct vg_mbar *m;
+    uint64_t at = (mbar & OFFSET) | (uint64_t)(rank + 1) << OFFSET_BITS;
+
+    if (rank >= w->cta->cluster->ncta)
+        vg_fault(w, i, lane, VG_ILLEGAL_ADDRESS,
+                 "a copy to block %u of a cluster of %u", rank,
+                 w->cta->cluster->ncta);
+    m = vg_mbar_at(w, i, lane, at, &c);
+    if (c->live_threads == 0)
+        vg_fault(w, i, lane, VG_ILLEGAL_ADDRESS,
+                 "a copy to block %u of the cluster, which has exited", rank);
+    check_published(w, i, lane, m);
+    t->cta[t->n] = c;
+    t->mbar[t->n++] = m;
+}
+
+void vg_bulk_targets(struct vg_warp *w, const struct vg_insn *i, int lane,
+                     const struct vg_bulk_op *op, struct vg_bulk_target *t)
+{
+    uint64_t dst = shared_address(w, i, op->shared, lane);
+    uint64_t mbar = shared_address(w, i, op->mbar, lane);
+    unsigned rank = dst >> OFFSET_BITS ? (unsigned)(dst >> OFFSET_BITS) - 1
+                                       : w->cta->rank;
+    unsigned other = mbar >> OFFSET_BITS ? (unsigned)(mbar >> OFFSET_BITS) - 1
+                                         : w->cta->rank;
+
+    *t = (struct vg_bulk_target){.off = (uint32_t)dst & OFFSET};
+    if (op->is_multicast) {
+        uint32_t m = ((const uint16_t *)vg_row(w, i->op[op->cta_mask]))[lane];
+
+        if (!m)
+            vg_fault(w, i, lane, VG_FAILED, "the multicast mask is empty");
+        for (; m; m &= m - 1)
+            add_target(w, i, lane, t, (unsigned)__builtin_ctz(m), mbar);
+        return;
+    }
+    if (rank != other)
+        vg_fault(w, i, lane, VG_FAILED,
+                 "destination in block %u, mbarrier in block %u of the "
+                 "cluster", rank, other);
+    add_target(w, i, lane, t, rank, mbar);
+}
+
+/* ---- global memory ------------------------------------------------------ */
+
+static struct vg_alloc *find_bytes(const struct vg_async_access *a,
+                                   uint64_t addr, uint64_t bytes, bool write)
+{
+    struct vg_mem *memory = a->w->cta->launch->config.memory;
+    struct vg_alloc *at = memory ? vg_mem_find(memory, addr) : NULL;
+    char where[256] = "there is no device memory";
+
+    if (!at || !at->live || !vg_alloc_holds(at, addr, bytes)) {
+        if (memory)
+            vg_mem_describe(memory, addr, bytes, where, sizeof where);
+        vg_fault(a->w, a->i, a->lane, VG_ILLEGAL_ADDRESS,
+                 "out-of-bounds %s of %" PRIu64 " bytes at global address 0x%"
+                 PRIx64 " by %s: %s", write ? "write" : "read", bytes, addr,
+                 a->what, where);
+    }
+    if (write && at->flags & VG_ALLOC_READONLY)
+        vg_fault(a->w, a->i, a->lane, VG_ILLEGAL_ADDRESS,
+                 "%s to read-only memory %s", a->what, at->name);
+    return at;
+}
+
+void vg_bulk_global(const struct vg_async_access *a, uint64_t addr,
+                    uint64_t bytes, bool write)
+{
+    struct vg_alloc *at = find_bytes(a, addr, bytes, write);
+    struct vg_counts *c = &vg_mem_of(a->w, a->i)->worker->counts;
+    struct vg_line line[VG_MAX_LINES];
+
+    vg_grid_check(a->w, a->i, a->lane, at, addr, bytes, write);
+    __atomic_store_n(&at->counted, true, __ATOMIC_RELAXED);
+    while (bytes) {
+        uint64_t n = bytes < 1024 ? bytes : 1024;
+        unsigned lines = vg_lines_of_range(addr, n, line);
+
+        for (unsigned k = 0; k < lines; k++) {
+            unsigned s = (unsigned)__builtin_popcount(line[k].sectors);
+
+            *(write ? &c->async.store_sectors : &c->async.load_sectors) += s;
+            if (write) {
+                c->unique_store += vg_mark_sectors(at->stored, at->base,
+                                                   &line[k]);
+                continue;
+            }
+            c->unique_load += vg_mark_sectors(at->touched, at->base, &line[k]);
+            c->l1_miss += s;
+        }
+        addr += n;
+        bytes -= n;
+    }
+}
+
+/* ---- copies under way --------------------------------------------------- */
+
+static uint32_t epoch_of(const struct vg_async_access *a)
+{
+    const struct vg_mem_cta *mc = a->c->mem;
+
+    return mc->race ? vg_race_agent_epoch(mc->race,
+                                          mc->async->agent0 + a->agent) : 0;
+}
+
+struct vg_bulk *vg_bulk_load(const struct vg_async_access *a,
+                             const struct vg_mbar *m, uint32_t bytes)
+{
+    struct vg_bulk *b = vg_bulk_new(a->w, a->i, VG_BULK_LOAD);
+    struct vg_async *async = vg_async_of(a->c);
+
+    b->lane = (unsigned)a->lane;
+    b->dst = a->c;
+    b->dst_bytes = b->bytes = bytes;
+    b->mbar = vg_mbar_index(a->c, m);
+    b->agent = async->agent0 + a->agent;
+    b->epoch = epoch_of(a);
+    async->in_flight++;
+    return b;
+}
+
+struct vg_bulk *vg_bulk_store(const struct vg_async_access *a)
+{
+    struct vg_bulk *b = vg_bulk_new(a->w, a->i, VG_BULK_STORE);
+
+    b->lane = (unsigned)a->lane;
+    b->dst = a->c;
+    b->agent = a->agent;
+    b->epoch = epoch_of(a);
+    b->group = vg_async_warp_of(a->w)->bulk_open[a->lane];
+    return b;
+}
+
+void vg_bulk_issued(const struct vg_async_access *a)
+{
+    const struct vg_mem_cta *mc = a->c->mem;
+
+    if (mc->race)
+        vg_race_agent_step(mc->race, mc->async->agent0 + a->agent);
+}
+
+void vg_bulk_hold(struct vg_bulk *b, size_t bytes)
+{
+    b->held = malloc(bytes);
+    b->nheld = bytes;
+    if (!b->held)
+        vg_fault(b->w, &b->w->cta->launch->program->insn[b->pc], -1,
+                 VG_OUT_OF_MEMORY, "the host has no memory for a bulk copy");
+}
+
+void vg_bulk_count_load(struct vg_warp *w, const struct vg_insn *i,
+                        const struct vg_bulk_target *t, uint32_t bytes)
+{
+    struct vg_async_counts *c = &vg_mem_of(w, i)->worker->counts.async;
+
+    c->loads++;
+    c->multicasts += t->n > 1;
+    c->load_bytes += (uint64_t)bytes * t->n;
+    c->port_tma_write += (uint64_t)bytes * t->n;
+}
+
+void vg_bulk_count_store(struct vg_warp *w, const struct vg_insn *i,
+                         uint32_t bytes)
+{
+    struct vg_async_counts *c = &vg_mem_of(w, i)->worker->counts.async;
+
+    c->stores++;
+    c->store_bytes += bytes;
+    c->port_tma_read += bytes;
+}
+
+/* ---- one-dimensional copies --------------------------------------------- */
+
+/* data: source (an offset in shared memory, or a global address), target. */
+enum { SOURCE, TARGET, FROM_SHARED };
+
+static unsigned char *global_at(const struct vg_bulk *b, uint64_t addr,
+                                struct vg_alloc **a)
+{
+    *a = vg_mem_find(b->w->cta->launch->config.memory, addr);
+    return (*a)->host + (addr - (*a)->base);
+}
+
+static void load_arrives(struct vg_bulk *b)
+{
+    struct vg_alloc *a;
+    const unsigned char *from =
+        b->data[FROM_SHARED] ? b->w->cta->shared + b->data[SOURCE]
+                             : global_at(b, b->data[SOURCE], &a);
+
+    memcpy(b->dst->shared + b->dst_off, from, b->bytes);
+    vg_async_arrived(b->dst, b->dst_off, b->bytes);
+}
+
+static void store_moves(struct vg_bulk *b)
+{
+    struct vg_alloc *a;
+
+    if (!b->held) {
+        vg_bulk_hold(b, b->bytes);
+        memcpy(b->held, b->w->cta->shared + b->data[SOURCE], b->bytes);
+        return;
+    }
+    memcpy(global_at(b, b->data[TARGET], &a), b->held, b->bytes);
+    vg_bits_set_shared(a->init, b->data[TARGET] - a->base, b->bytes);
+}
+
+static void check_range(struct vg_warp *w, const struct vg_insn *i, int lane,
+                        const struct vg_cta *c, uint32_t off, uint32_t bytes)
+{
+    if (off % 16 || bytes % 16)
+        vg_fault(w, i, lane, VG_MISALIGNED,
+                 "bulk copy of %u bytes at shared address 0x%x: both must be "
+                 "multiples of 16", bytes, off);
+    if ((uint64_t)off + bytes > c->shared_bytes)
+        vg_fault(w, i, lane, VG_ILLEGAL_ADDRESS,
+                 "bulk copy of %u bytes at shared address 0x%x ends beyond "
+                 "the block's %" PRIu64 " bytes", bytes, off,
+                 c->shared_bytes);
+}
+
+static void check_global(struct vg_warp *w, const struct vg_insn *i, int lane,
+                         uint64_t addr)
+{
+    if (addr % 16)
+        vg_fault(w, i, lane, VG_MISALIGNED,
+                 "bulk copy at global address 0x%" PRIx64 ", which is no "
+                 "multiple of 16", addr);
+}
+
+static void copy_in(struct vg_warp *w, const struct vg_insn *i, int lane,
+                    const struct vg_bulk_op *op, uint32_t bytes)
+{
+    struct vg_async_access src = {
+        .w = w, .i = i, .c = w->cta, .lane = lane,
+        .agent = vg_bulk_agent(w), .what = "a bulk copy"};
+    struct vg_bulk_target t;
+    uint64_t from;
+
+    vg_bulk_targets(w, i, lane, op, &t);
+    from = op->from_shared ? vg_bulk_shared(w, i, lane, op)
+                           : address(w, i, op->global, lane);
+    if (op->from_shared) {
+        check_range(w, i, lane, w->cta, (uint32_t)from, bytes);
+        vg_async_read_range(&src, (uint32_t)from, bytes);
+    } else {
+        check_global(w, i, lane, from);
+        vg_bulk_global(&src, from, bytes, false);
+    }
+    for (unsigned k = 0; k < t.n; k++) {
+        struct vg_async_access a = src;
+        struct vg_bulk *b;
+
+        a.c = t.cta[k];
+        a.agent = t.mbar[k]->agent;
+        check_range(w, i, lane, a.c, t.off, bytes);
+        b = vg_bulk_load(&a, t.mbar[k], bytes);
+        b->dst_off = t.off;
+        b->move = load_arrives;
+        b->data[SOURCE] = from;
+        b->data[FROM_SHARED] = op->from_shared;
+        if (op->from_shared) {
+            b->src_agent = vg_async_of(w->cta)->agent0 + src.agent;
+            b->src_epoch = epoch_of(&src);
+        }
+        vg_async_write(&a, t.off, bytes);
+        vg_bulk_issued(&a);
+    }
+    if (op->from_shared)
+        vg_bulk_issued(&src);
+    vg_bulk_count_load(w, i, &t, bytes);
+}
+
+static void copy_out(struct vg_warp *w, const struct vg_insn *i, int lane,
+                     const struct vg_bulk_op *op, uint32_t bytes)
+{
+    struct vg_async_access a = {
+        .w = w, .i = i, .c = w->cta, .lane = lane,
+        .agent = vg_bulk_agent(w), .what = "a bulk copy"};
+    uint32_t from = vg_bulk_shared(w, i, lane, op);
+    uint64_t to = address(w, i, op->global, lane);
+    struct vg_bulk *b;
+
+    check_range(w, i, lane, w->cta, from, bytes);
+    check_global(w, i, lane, to);
+    vg_bulk_global(&a, to, bytes, true);
+    vg_async_read_range(&a, from, bytes);
+    b = vg_bulk_store(&a);
+    b->move = store_moves;
+    b->bytes = bytes;
+    b->data[SOURCE] = from;
+    b->data[TARGET] = to;
+    vg_bulk_issued(&a);
+    vg_bulk_count_store(w, i, bytes);
+}
+
+void vg_bulk_copy(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
+{
+    const struct vg_bulk_op *op = i->aux;
+    const uint32_t *size = vg_row(w, i->op[op->size]);
+
+    vg_mem_of(w, i);
+    for (uint32_t m = mask; m; m &= m - 1) {
+        int l = __builtin_ctz(m);
+
+        if (op->is_store)
+            copy_out(w, i, l, op, size[l]);
+        else
+            copy_in(w, i, l, op, size[l]);
+    }
+    vg_progress(w);
+}
+
+/* ---- groups ------------------------------------------------------------- */
+
+static void commit(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
+{
+    struct vg_async_warp *aw;
+
+    vg_mem_of(w, i);
+    aw = vg_async_warp_of(w);
+    for (int l = 0; l < VG_LANES; l++)
+        aw->bulk_open[l] += mask >> l & 1;
+}
+
+/* arg: how many of the youngest groups may stay | 1 << 31 for .read. */
+static void wait_group(struct vg_warp *w, const struct vg_insn *i,
+                       uint32_t mask)
+{
+    vg_mem_of(w, i);
+    vg_bulk_wait(w, mask, i->arg & INT32_MAX, i->arg >> 31);
+}
+
+bool vg_decode_bulk_commit(struct vg_dec *d)
+{
+    d->lower->program->is_async = true;
+    d->out->fn = commit;
+    return true;
+}
+
+bool vg_decode_bulk_wait(struct vg_dec *d)
+{
+    bool read = vg_mod(d, "read");
+    int64_t n;
+
+    if (!vg_has(d, 0) || !vg_literal(d, 0, &n) || n < 0 || n > INT32_MAX)
+        return vg_error(d, "the number of groups must be a literal >= 0");
+    d->lower->program->is_async = true;
+    d->out->arg = (uint32_t)n | (uint32_t)read << 31;
+    d->out->fn = wait_group;
+    return true;
+}
