@@ -19,7 +19,8 @@ enum {
     ALL = (1u << MLAGEN_VERBS) - 1,
     SPEC_VERBS = BIT(CHECK) | BIT(PLAN) | BIT(GEN) | BIT(BUILD),
     OUT_VERBS = BIT(GEN) | BIT(BUILD),
-    TREE_VERBS = SPEC_VERBS | BIT(IMPORT) | BIT(VERIFY) | BIT(LIST) | BIT(ENV)
+    TREE_VERBS = SPEC_VERBS | BIT(IMPORT) | BIT(VERIFY) | BIT(LIST) |
+                 BIT(ENV) | BIT(EXPLAIN)
 };
 
 enum operand { NO_OPERAND, ONE_OPERAND, VERB_OPERAND, ALL_OPERANDS };
@@ -41,6 +42,10 @@ static const struct verb {
                            "gen, and compile a cubin of every kernel"},
     [MLAGEN_VERB_VERIFY] = {"verify", ONE_OPERAND, "DIR",
                             "find edited, missing and extra files"},
+    [MLAGEN_VERB_BUNDLE] = {"bundle", ONE_OPERAND, "DIR",
+                            "put all kernels into one .cu and one .h"},
+    [MLAGEN_VERB_EXPLAIN] = {"explain", ONE_OPERAND, "FILE:LINE",
+                             "find the template that made a line"},
     [MLAGEN_VERB_RUN_CHECK] = {"run-check", ALL_OPERANDS, "DIR [ARGS]",
                                "run every kernel against the fp64 reference"},
     [MLAGEN_VERB_LIST] = {"list", NO_OPERAND, "",
@@ -66,6 +71,14 @@ static const struct flag {
 } flags[] = {
     {"-o", TEXT, FIELD(out), OUT_VERBS, "DIR",
      "output folder (default out/MODEL)"},
+    {"-o", TEXT, FIELD(out), BIT(BUNDLE), "NAME",
+     "write NAME.cu and NAME.h (default: the model's name)"},
+    {"--cubins", SWITCH, FIELD(cubins), BIT(BUNDLE), NULL,
+     "the cubins too, as C arrays"},
+    {"--ptx", SWITCH, FIELD(ptx), BIT(BUNDLE), NULL,
+     "PTX too, compiled now, as C arrays"},
+    {"--sources", SWITCH, FIELD(sources), BIT(BUNDLE), NULL,
+     "the sources too, as C arrays"},
     {"--arch", TEXT, FIELD(archs), SPEC_VERBS, "A,B",
      "architectures in place of the spec's (sm_80,9.0a)"},
     {"-D", LIST, FIELD(settings), SPEC_VERBS, "KEY=VALUE",
@@ -82,7 +95,7 @@ static const struct flag {
      "write DIR.d, a dependency file for make"},
     {"-MF", TEXT, FIELD(depfile), OUT_VERBS, "FILE",
      "write the dependency file to FILE"},
-    {"-j", NUMBER, FIELD(jobs), BIT(BUILD), "N",
+    {"-j", NUMBER, FIELD(jobs), BIT(BUILD) | BIT(BUNDLE), "N",
      "threads that compile (default: one per CPU)"},
     {"--strict", SWITCH, FIELD(strict), BIT(IMPORT), NULL,
      "features beyond dense MLA are errors"},
@@ -91,8 +104,9 @@ static const struct flag {
     {"--results", TEXT, FIELD(results), BIT(LIST), "FILE",
      "with --models: errors from what run-check --json printed"},
     {"--json", SWITCH, FIELD(json),
-     BIT(PLAN) | OUT_VERBS | BIT(VERIFY) | BIT(LIST) | BIT(ENV), NULL,
-     "results as JSON"},
+     BIT(PLAN) | OUT_VERBS | BIT(VERIFY) | BIT(LIST) | BIT(ENV) |
+         BIT(EXPLAIN),
+     NULL, "results as JSON"},
     {"--error-format", FORMAT, FIELD(json_errors), ALL, "gnu|json",
      "form of the diagnostics"},
     {"-q", SWITCH, FIELD(quiet), ALL, NULL,
@@ -178,16 +192,25 @@ static bool matches(const struct flag *f, const char *word)
                       : f->kind != SWITCH && f->name[2] == '\0';
 }
 
-/* Exact names win over glued values: -MD is not -M with the value D. */
-static const struct flag *find_flag(const char *word)
+/* Exact names win over glued values: -MD is not -M with the value D.  NULL
+ * when none of these verbs has such a flag. */
+static const struct flag *find_among(const char *word, unsigned verb_bits)
 {
     for (size_t i = 0; i < FLAGS; i++)
-        if (strcmp(word, flags[i].name) == 0)
+        if ((flags[i].verbs & verb_bits) && strcmp(word, flags[i].name) == 0)
             return &flags[i];
     for (size_t i = 0; i < FLAGS; i++)
-        if (matches(&flags[i], word))
+        if ((flags[i].verbs & verb_bits) && matches(&flags[i], word))
             return &flags[i];
     return NULL;
+}
+
+/* The verb's own flag, else another verb's, to be refused by name. */
+static const struct flag *find_flag(const char *word, unsigned verb_bit)
+{
+    const struct flag *own = find_among(word, verb_bit);
+
+    return own ? own : find_among(word, ALL);
 }
 
 /* Suggests only what this verb takes. */
@@ -280,7 +303,7 @@ static enum mlagen_status take_flag(char ***argv, struct mlagen_args *a,
                                     struct mlagen_diags *d)
 {
     const char *word = **argv;
-    const struct flag *f = find_flag(word);
+    const struct flag *f = find_flag(word, 1u << a->verb);
     const char *value = NULL;
     bool used;
 

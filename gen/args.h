@@ -17,6 +17,8 @@ enum mlagen_verb {
     MLAGEN_VERB_GEN,
     MLAGEN_VERB_BUILD,
     MLAGEN_VERB_VERIFY,
+    MLAGEN_VERB_BUNDLE,
+    MLAGEN_VERB_EXPLAIN,
     MLAGEN_VERB_RUN_CHECK,
     MLAGEN_VERB_LIST,
     MLAGEN_VERB_ENV,
@@ -39,6 +41,7 @@ struct mlagen_args {
     const char *depfile; /* -MF */
     const char *results; /* list --models --results */
     unsigned jobs;       /* -j; 0: not given */
+    bool cubins, ptx, sources; /* bundle */
     bool check, list_outputs, depend, json, json_errors;
     bool quiet, verbose, strict, models, help;
 };

@@ -62,6 +62,14 @@ void mlagen_rule_diags(const json_t *list, enum mlagen_severity severity,
                        const struct mlagen_doc *doc, const char *file,
                        struct mlagen_diags *d);
 
+/* text.c: renders one file of the generation alone, with the origin of each
+ * line.  `map` is to be freed with mlagen_linemap_free.
+ * @return MLAGEN_IO when no such file is generated. */
+enum mlagen_status mlagen_render_one(struct mlagen *g, const char *path,
+                                     struct mlagen_buf *text,
+                                     struct mlagen_linemap *map,
+                                     struct mlagen_diags *d);
+
 /* plan.c: the file a plan is compiled to, "cubin/<symbol>.cubin"; owned by the
  * caller.  NULL without memory. */
 char *mlagen_cubin_path(const json_t *plan);

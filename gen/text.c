@@ -250,3 +250,60 @@ enum mlagen_status mlagen_render(struct mlagen *g, struct mlagen_diags *d)
         mlagen_outputs_free(&g->texts);
     return status;
 }
+
+/* --- one file ------------------------------------------------------------ */
+
+/* The entry {path, template, params} of files(). */
+static const json_t *find_entry(const json_t *list, const char *path)
+{
+    size_t i;
+    json_t *entry;
+
+    json_array_foreach(list, i, entry)
+    {
+        if (strcmp(mlagen_json_text(entry, "path"), path) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+/* The list of all files, with the parameters of their templates. */
+static enum mlagen_status list_files(struct mlagen *g, json_t **list,
+                                     struct mlagen_diags *d)
+{
+    json_t *meta = make_meta(g);
+    json_t *args[] = {g->spec, g->plans, meta};
+    enum mlagen_status status =
+        meta ? mlagen_host_call(g->host, "files", args, 3, list, d)
+             : mlagen_no_memory(d);
+
+    json_decref(meta);
+    return status;
+}
+
+enum mlagen_status mlagen_render_one(struct mlagen *g, const char *path,
+                                     struct mlagen_buf *text,
+                                     struct mlagen_linemap *map,
+                                     struct mlagen_diags *d)
+{
+    json_t *list = NULL;
+    const json_t *entry = NULL;
+    enum mlagen_status status = mlagen_plan(g, d);
+
+    if (status == MLAGEN_OK)
+        status = list_files(g, &list, d);
+    if (status == MLAGEN_OK) {
+        entry = find_entry(list, path);
+        if (!entry) {
+            mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){path, 0, 0},
+                        "no file of this generation");
+            status = MLAGEN_IO;
+        }
+    }
+    if (entry)
+        status = mlagen_host_render(
+            g->host, mlagen_json_text(entry, "template"),
+            json_object_get(entry, "params"), text, map, d);
+    json_decref(list);
+    return status;
+}

@@ -302,6 +302,29 @@ static enum mlagen_status run_verify(const struct run *r)
     return status ? status : next;
 }
 
+/* --- generated folders ----------------------------------------------------
+ */
+
+static enum mlagen_status run_bundle(const struct run *r)
+{
+    unsigned flags = (r->a->cubins ? MLAGEN_BUNDLE_CUBINS : 0u) |
+                     (r->a->ptx ? MLAGEN_BUNDLE_PTX : 0u) |
+                     (r->a->sources ? MLAGEN_BUNDLE_SOURCES : 0u);
+    struct mlagen_buf summary = {0};
+    enum mlagen_status status = mlagen_bundle(r->g, r->a->operand, r->a->out,
+                                              flags, &summary, r->d);
+
+    if (status == MLAGEN_OK && !r->a->quiet)
+        mlagen_buf_str(r->out, mlagen_buf_text(&summary));
+    mlagen_buf_free(&summary);
+    return status;
+}
+
+static enum mlagen_status run_explain(const struct run *r)
+{
+    return mlagen_explain(r->g, r->a->operand, r->a->json, r->out, r->d);
+}
+
 /* --- without a generator --------------------------------------------------
  */
 
@@ -373,6 +396,8 @@ static const struct {
     [MLAGEN_VERB_GEN] = {run_gen, true},
     [MLAGEN_VERB_BUILD] = {run_gen, true},
     [MLAGEN_VERB_VERIFY] = {run_verify, true},
+    [MLAGEN_VERB_BUNDLE] = {run_bundle, true},
+    [MLAGEN_VERB_EXPLAIN] = {run_explain, true},
     [MLAGEN_VERB_RUN_CHECK] = {run_run_check, false},
     [MLAGEN_VERB_LIST] = {run_list, true},
     [MLAGEN_VERB_ENV] = {run_env, true},

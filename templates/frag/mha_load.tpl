@@ -83,6 +83,10 @@ struct key_rows {
 @ end
 };
 @ for _, group in ipairs(groups) do
+@     local function step(l)
+@         return steps and "at.step_" .. l.name
+@             or string.format("%d * a.%s_token_stride", math.min(l.rows, l.count), l.name)
+@     end
 @     -- Where a pass covers more rows than there are, only the first threads copy.
 @     local function guard(l)
 @         return l.row_tail > 0 and string.format("if (threadIdx.x < %du) ", l.count * l.lanes) or ""
@@ -99,7 +103,7 @@ static __device__ __forceinline__ void copy_${group.name}(const ${struct} &a, ke
             const mla_u32 to = at.to_${l.beside or l.name} + stage;
 @         for i = 0, l.passes - 1 do
             row_of_${l.name}<${shared_byte(l, i)}>(to, at.from_${l.name});
-            at.from_${l.name} += ${steps and "at.step_" .. l.name or string.format("%d * a.%s_token_stride", math.min(l.rows, l.count), l.name)};
+            at.from_${l.name} += ${step(l)};
 @         end
         }
 @     end

@@ -60,8 +60,9 @@ const mla_u32 store_row = lane / ${lanes}u;
 const mla_u32 store_chunk = lane % ${lanes}u;
 const mla_u32 o_from =
     base + (${16 * t.mt}u * warp + store_row) * ${t.v_stride}u + 16u * store_chunk;
-char *out = (char *)a.out + (q_begin + warp_row + (mla_i64)store_row) * a.out_token_stride
-            + head * a.out_head_stride + 16u * store_chunk${t.column_chunks > 1 and " + 2 * column" or ""};
+const mla_i64 token = q_begin + warp_row + (mla_i64)store_row;
+char *out = (char *)a.out + token * a.out_token_stride + head * a.out_head_stride
+            + 16u * store_chunk${t.column_chunks > 1 and " + 2 * column" or ""};
 @ for i = 0, 16 * t.mt - 1, 32 // lanes do
 if (warp_row + ${i} + (mla_i32)store_row < q_len) {
 @     for c = 0, per_lane - 1 do

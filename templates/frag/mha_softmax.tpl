@@ -70,8 +70,8 @@ ${maximum(r, "        ")}
 @ end
 }
 
-// P against the references as they stand.  A sum above 256 says that some maximum has
-// outgrown its reference: then the tile is done again, and P is 1 at most.
+// P against the references as they stand.  A sum above 256 says that some maximum
+// has outgrown its reference: then the tile is done again, and P is 1 at most.
 @ for i = 0, t.mt - 1 do
 @     for k = 0, tiles // 2 - 1 do
 mla_v4 p${i}_${k};
@@ -80,20 +80,19 @@ mla_v4 p${i}_${k};
 @ for r = 0, rows - 1 do
 float tile_sum${r};
 @ end
-@ local most = "tile_sum0"
-@ for r = 1, rows - 1 do
-@     most = string.format("fmaxf(%s, tile_sum%d)", most, r)
-@ end
 #pragma unroll 1
 for (;;) {
 ${weights("    ")}
-    const float most = ${most};
+    float most = tile_sum0;
+@ for r = 1, rows - 1 do
+    most = fmaxf(most, tile_sum${r});
+@ end
     if (!__any_sync(0xffffffffu, most > 256.0f))
         break;
 @ for r = 0, rows - 1 do
     {
 ${maximum(r, "        ", true)}
-        // Only rows that outgrew it get a new one: bits do not depend on other rows.
+        // Only rows that outgrew theirs get a new one, whatever others do.
         const mla_u32 outgrown = __ballot_sync(0xffffffffu, tile_sum${r} > 256.0f);
         const float old = reference${r};
         if (outgrown >> (4u * g) & 15u)

@@ -9,6 +9,7 @@
 @ local refused = launch.count_checks(plan)
 @ local zero = launch.zero_test(plan)
 @ local missing = launch.pointer_checks(plan)
+@ local grid = {launch.clamped(plan, 1), launch.clamped(plan, 2), launch.clamped(plan, 3)}
 #ifndef __CUDACC_RTC__
 // Checks the arguments and launches on `stream` (a cudaStream_t).  Returns the CUDA error.
 extern "C" int ${plan.symbol}_launch(
@@ -42,7 +43,11 @@ extern "C" int ${plan.symbol}_launch(
     if (set != cudaSuccess)
         return set;
 @ end
-    const dim3 grid(${launch.clamped(plan, 1)}, ${launch.clamped(plan, 2)}, ${launch.clamped(plan, 3)});
+@ if #table.concat(grid, ", ") + 22 <= emit.WIDTH then
+    const dim3 grid(${table.concat(grid, ", ")});
+@ else
+    const dim3 grid(${table.concat(grid, ",\n                    ")});
+@ end
     const dim3 block(${threads[1]}, ${threads[2]}, ${threads[3]});
     void *parameters[] = {(void *)a};
     return cudaLaunchKernel(kernel, grid, block, parameters, ${smem}, (cudaStream_t)stream);

@@ -8,7 +8,7 @@
 @ assert(t.k_stride % 32 == 16 and t.v_stride % 32 == 16, "mha: odd rows of 16 bytes")
 @ local double, held = t.stages == 2, t.queries == "registers"
 @ local purpose = "mha: softmax(scale * Q K^T) V of every request and head, K as "
-@     .. (plan.variant == "concat" and "one tensor" or d.rope > 0 and "k_nope and the heads' common k_rope" or "k_nope")
+@     .. (plan.variant == "concat" and "one tensor" or d.rope > 0 and "k_nope and the heads' k_rope" or "k_nope")
 @     .. ", O in " .. plan.dtype .. ", LSE in fp32."
 @ -- Copies K of a tile, and V where they go together, into the buffers at byte `to`.
 @ local function copy_first(left, to)
@@ -65,7 +65,7 @@ ${include("frag/mha_load.tpl", {load = t.load, together = double, steps = t.keep
 // Where things are in shared memory, in bytes.
 enum {
 @ if double then
-    STAGE = ${t.smem.stage}, // two of them: ${t.n} rows of K, ${t.k_stride} each, and of V, ${t.v_stride} each
+    STAGE = ${t.smem.stage}, // two: ${t.n} rows of K, ${t.k_stride} each, and of V, ${t.v_stride} each
 @ end
     VALUES = ${t.smem.v},
     QUERIES = ${t.smem.q}, // ${t.m} rows of ${t.k_stride}${held and ", passing through" or ""}
@@ -83,8 +83,9 @@ ${emit.signature(plan)}
     // What stays: the loader's places and steps, and the lane's rows of K, V and Q fragments.
     key_rows rows;
 @ for _, l in ipairs(loaders) do
+@     local origin = l.name == "v" and "base + VALUES" or "base + " .. l.to .. "u"
 @     if not l.beside then
-    rows.to_${l.name} = pinned(base + ${l.name == "v" and "VALUES" or l.to .. "u"} + threadIdx.x / ${l.lanes}u * ${l.row_stride}u
+    rows.to_${l.name} = pinned(${origin} + threadIdx.x / ${l.lanes}u * ${l.row_stride}u
                                + threadIdx.x % ${l.lanes}u * 16u);
 @     end
 @     if t.keep_steps == 1 then
@@ -138,8 +139,10 @@ ${emit.signature(plan)}
 
         // Rows of this thread.
 @ for _, l in ipairs(loaders) do
-        rows.from_${l.name} = (const char *)a.${l.name} + (k_begin + threadIdx.x / ${l.lanes}u) * a.${l.name}_token_stride
-                              + threadIdx.x % ${l.lanes}u * 16u${l.name == "v" and t.column_chunks > 1 and " + 2 * column" or ""};
+@     local column = l.name == "v" and t.column_chunks > 1 and " + 2 * column" or ""
+        rows.from_${l.name} = (const char *)a.${l.name}
+                              + (k_begin + threadIdx.x / ${l.lanes}u) * a.${l.name}_token_stride
+                              + threadIdx.x % ${l.lanes}u * 16u${column};
 @     if l.name ~= "k_rope" then
         rows.from_${l.name} += head * a.${l.name}_head_stride;
 @     end
