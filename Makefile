@@ -87,6 +87,11 @@ $(B)/kernel-bench: $(call obj,$(wildcard tests/bench/kernel_*.c)) \
     $(B)/libnumerics.a $(B)/libmla.a
 	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
 
+$(B)/obj/tests/bench/pool_%.o: ROOM_CFLAGS = -Iruntime/include
+$(B)/obj/tests/bench/dispatch_%.o: ROOM_CFLAGS = -Iruntime/include
+$(B)/%-bench: $(B)/obj/tests/bench/%_bench.o $(B)/libmla.a
+	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
+
 # --- tests ------------------------------------------------------------------
 $(B)/tests/gen/%: $(B)/obj/tests/unit/gen/%.o $(B)/libmlagen.a
 	@mkdir -p $(@D)
@@ -137,17 +142,24 @@ SAN := $(MAKE) B=$(B)/san CFLAGS="-O1 -g" \
        SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"
 SAN_UNIT := $(patsubst $(B)/%,$(B)/san/%,$(UNIT) $(FUZZ))
 
+# What several threads may enter, under TSan, in a third build.
+THREADED := runtime/test_pool
+TSAN := $(MAKE) B=$(B)/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
+TSAN_UNIT := $(THREADED:%=$(B)/tsan/tests/%)
+
 check-run: all $(UNIT) $(FUZZ)
 	$(SAN) -s san-unit
-	TAP_TIMEOUT=1500 sh tests/tap.sh $(TESTS) $(SAN_UNIT)
+	$(TSAN) -s tsan-unit
+	TAP_TIMEOUT=1500 sh tests/tap.sh $(TESTS) $(SAN_UNIT) $(TSAN_UNIT)
 
 san-unit: $(UNIT) $(FUZZ)
+tsan-unit: $(THREADED:%=$(B)/tests/%)
 
 check-full: ## check, then the wide numeric matrix
 	sh scripts/setup.sh
 	CASES=full $(MAKE) check-run
 
-bench: all $(B)/kernel-bench ## figures: generation, compilation, bytes, instructions
+bench: all $(B)/kernel-bench $(B)/pool-bench $(B)/dispatch-bench ## figures: generation, compilation, bytes, instructions
 	sh tests/bench/bench.sh
 
 format: ## clang-format the C sources in place
@@ -174,7 +186,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n",$$1,$$2}' \
 	    Makefile
 
-.PHONY: san-unit all demo check check-run check-full bench format lint \
+.PHONY: san-unit tsan-unit all demo check check-run check-full bench format lint \
     install clean help
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

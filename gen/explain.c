@@ -18,6 +18,8 @@
 /* What was asked, and what came out. */
 struct question {
     struct mlagen_buf folder; /* that holds the manifest */
+    const char *file;         /* as asked for */
+    char real[PATH_MAX];      /* and where it is */
     const char *path;         /* of the file, in the folder */
     unsigned line;
     struct mlagen_buf text; /* of the file */
@@ -68,9 +70,10 @@ static bool has_manifest(const char *file, size_t len,
 }
 
 /* The folder is the file's own, or the one above that. */
-static enum mlagen_status find_folder(struct question *q, const char *file,
+static enum mlagen_status find_folder(struct question *q,
                                       struct mlagen_diags *d)
 {
+    const char *file = realpath(q->file, q->real) ? q->real : q->file;
     const char *end = file + strlen(file);
 
     for (int up = 0; up < 2; up++) {
@@ -113,7 +116,7 @@ static enum mlagen_status check_same(const struct question *q,
     mlagen_sha256(mlagen_buf_text(&q->text), q->text.len, hex);
     if (strcmp(hex, mlagen_listed_hash(manifest, q->path)) == 0)
         return MLAGEN_OK;
-    mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){q->path, 0, 0},
+    mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){q->file, 0, 0},
                 "this generator makes another file from the same spec: the "
                 "folder is by %s",
                 mlagen_json_text(manifest, "generator"));
@@ -145,7 +148,7 @@ static enum mlagen_status check_listed(const struct question *q,
     enum mlagen_status status;
 
     if (!hash) {
-        mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){q->path, 0, 0},
+        mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){q->file, 0, 0},
                     "not made by a template: the manifest does not list it");
         return MLAGEN_IO;
     }
@@ -178,7 +181,7 @@ static enum mlagen_status find_line(struct question *q, const struct mlagen *g,
 
     q->from = mlagen_linemap_find(&q->map, q->line);
     if (!q->from.file) {
-        mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){q->path, 0, 0},
+        mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){q->file, 0, 0},
                     "there is no line %u; it has %zu", q->line, q->map.count);
         return MLAGEN_USAGE;
     }
@@ -300,8 +303,9 @@ enum mlagen_status mlagen_explain(struct mlagen *g, const char *place,
     struct question q = {0};
     enum mlagen_status status = split_place(place, &file, &q.line, d);
 
+    q.file = mlagen_buf_text(&file);
     if (status == MLAGEN_OK)
-        status = find_folder(&q, mlagen_buf_text(&file), d);
+        status = find_folder(&q, d);
     if (status == MLAGEN_OK)
         status = answer(&q, g, place, json, out, d);
     mlagen_template_free(q.template);

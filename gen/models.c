@@ -18,9 +18,8 @@ enum { RESULTS_BYTES = 256 << 20 };
  * table or a schema. */
 static bool is_model(const char *path)
 {
-    static const char *const others[] = {"specs/schema.yaml",
-                                         "specs/arch.yaml",
-                                         "specs/arch.schema.yaml"};
+    static const char *const others[] = {
+        "specs/schema.yaml", "specs/arch.yaml", "specs/arch.schema.yaml"};
     static const char folder[] = "specs/";
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -42,8 +41,8 @@ static enum mlagen_status load_specs(struct mlagen *g, json_t *specs,
 
         if (status != MLAGEN_OK || !is_model(text->path))
             continue;
-        status = mlagen_load_text(g, text->data, text->size, text->path,
-                                  &silent);
+        status =
+            mlagen_load_text(g, text->data, text->size, text->path, &silent);
         if (status == MLAGEN_OK && json_array_append(specs, g->spec))
             status = mlagen_no_memory(d);
         else if (status != MLAGEN_OK && silent.count > 0)
@@ -79,8 +78,8 @@ static enum mlagen_status parse_runs(const char *path, const char *text,
 {
     for (size_t at = 0; at < length;) {
         json_error_t error;
-        json_t *run = json_loadb(text + at, length - at,
-                                 JSON_DISABLE_EOF_CHECK, &error);
+        json_t *run =
+            json_loadb(text + at, length - at, JSON_DISABLE_EOF_CHECK, &error);
 
         if (!run || !is_run(run)) {
             mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){path, 0, 0},
@@ -111,8 +110,7 @@ static enum mlagen_status read_runs(const char *path, json_t *runs,
 }
 
 static enum mlagen_status print(const json_t *table, bool json,
-                                struct mlagen_buf *out,
-                                struct mlagen_diags *d)
+                                struct mlagen_buf *out, struct mlagen_diags *d)
 {
     size_t i;
     json_t *line;
@@ -129,7 +127,8 @@ enum mlagen_status mlagen_models(struct mlagen *g, const char *results,
                                  struct mlagen_diags *d)
 {
     json_t *specs = json_array(), *runs = json_array(), *table = NULL;
-    enum mlagen_status status = specs && runs ? MLAGEN_OK : mlagen_no_memory(d);
+    enum mlagen_status status =
+        specs && runs ? MLAGEN_OK : mlagen_no_memory(d);
 
     if (status == MLAGEN_OK && results)
         status = read_runs(results, runs, d);

@@ -44,4 +44,8 @@ return {
         family = "kv_b", variants = { "" },
         plan = "plan/kv_b", template = "kernel/kv_b.cu.tpl",
     },
+    {
+        family = "mha", variants = { "", "concat" },
+        plan = "plan/mha", template = "kernel/mha.cu.tpl",
+    },
 }

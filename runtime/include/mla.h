@@ -27,7 +27,8 @@
  * CUstream; NULL is the default stream).  Strings that are returned belong to
  * the object they came from and live as long as it does.
  * Threads: a context and all that came from it may be used by one thread at
- * a time; different contexts are independent of each other.
+ * a time; different contexts are independent of each other.  Pools have a
+ * rule of their own.
  */
 #ifndef MLA_H
 #define MLA_H
@@ -236,6 +237,7 @@ typedef struct mla_kernel_info {
     size_t args_size; /* bytes of the argument struct */
     int block[3];
     int64_t smem_dynamic; /* bytes */
+    int tile_m, tile_n; /* rows and keys per tile; 0 where it has none */
 } mla_kernel_info;
 
 MLA_API int mla_kernels_count(const mla_kernels *kernels);
@@ -539,11 +541,14 @@ MLA_API mla_status mla_pool_import(mla_pool *pool, mla_seq seq, int64_t first,
                                    int64_t n, const void *rows, void *stream);
 
 /* Takes back the pages whose streams have passed; with wait, waits until all
- * of them have.  mla_pool_extend does the former when pages run short. */
+ * of them have.  mla_pool_extend does the former when pages run short.  While
+ * a stream that the pool knows is being captured, nothing is taken back, and
+ * waiting is refused.  Errors: CAPTURING, CUDA. */
 MLA_API mla_status mla_pool_reclaim(mla_pool *pool, int wait);
 
 /* Forgets a stream, after waiting for what it still holds; to be called
- * before it is destroyed.  A stream that the pool does not know is fine. */
+ * before it is destroyed.  A stream that the pool does not know is fine.
+ * Errors: CAPTURING, CUDA. */
 MLA_API mla_status mla_pool_forget(mla_pool *pool, void *stream);
 
 /* Set size before the call.  pages = 1 + free + used + waiting + pinned. */

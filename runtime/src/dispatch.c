@@ -51,8 +51,8 @@ static mla_status check_deterministic(const mla_policy *policy,
         return MLA_OK;
     return mla__fail(policy->ctx, MLA_INVALID_ARGUMENT,
                      "backend %s is not deterministic on sm_%d; ascend, fa3, "
-                     "fa4 (sm_10x, sm_11x), triton and cost are", b->name,
-                     policy->options.sm);
+                     "fa4 (sm_10x, sm_11x), triton and cost are",
+                     b->name, policy->options.sm);
 }
 
 static mla_status check_thresholds(const mla_policy *policy)
@@ -69,7 +69,8 @@ static mla_status check_thresholds(const mla_policy *policy)
         if (rows[i].value < rows[i].least)
             return mla__fail(policy->ctx, MLA_INVALID_ARGUMENT,
                              "policy option %s is %lld, must be at least "
-                             "%lld", rows[i].name, (long long)rows[i].value,
+                             "%lld",
+                             rows[i].name, (long long)rows[i].value,
                              (long long)rows[i].least);
     return MLA_OK;
 }
@@ -79,8 +80,8 @@ static mla_status keep_strings(mla_policy *policy)
 {
     mla_policy_options *o = &policy->options;
 
-    policy->kv_dtype = mla__strdup(policy->ctx, o->kv_dtype ? o->kv_dtype
-                                                            : "bf16");
+    policy->kv_dtype =
+        mla__strdup(policy->ctx, o->kv_dtype ? o->kv_dtype : "bf16");
     if (!policy->kv_dtype)
         return mla__fail(policy->ctx, MLA_OUT_OF_MEMORY, "policy");
     o->kv_dtype = policy->kv_dtype;
@@ -168,8 +169,8 @@ static mla_status name_negative(const mla_policy *policy, struct lengths p,
     while (p.at[i * p.step] >= 0 && f.at[i * f.step] >= 0)
         i++;
     return mla__fail(policy->ctx, MLA_RANGE,
-                     "row %d: prefix %d, %d new tokens", i,
-                     p.at[i * p.step], f.at[i * f.step]);
+                     "row %d: prefix %d, %d new tokens", i, p.at[i * p.step],
+                     f.at[i * f.step]);
 }
 
 /* Adds and compares without a branch per row: this is most of the time that
@@ -189,8 +190,8 @@ static mla_status add_up(const mla_policy *policy, const mla_batch *b,
         s.prefix += prefix;
         s.total += total;
         s.longest = total > s.longest ? total : s.longest;
-        s.longest_prefix = prefix > s.longest_prefix ? prefix
-                                                     : s.longest_prefix;
+        s.longest_prefix =
+            prefix > s.longest_prefix ? prefix : s.longest_prefix;
         sign |= prefix | fresh;
     }
     s.fresh = s.total - s.prefix;
@@ -203,8 +204,8 @@ static mla_status add_up(const mla_policy *policy, const mla_batch *b,
 static bool is_plain(mla_mode mode)
 {
     switch (mode) {
-#define PLAIN_CASE(name, number, plain)                                      \
-    case MLA_MODE_##name:                                                    \
+#define PLAIN_CASE(name, number, plain)                                       \
+    case MLA_MODE_##name:                                                     \
         return plain;
         MLA_MODE_LIST(PLAIN_CASE)
 #undef PLAIN_CASE
@@ -239,8 +240,8 @@ static unsigned facts_of(const mla_policy *policy,
         unsigned fact;
     } rows[] = {
         {b->captured, MLA__CAPTURED},
-        {b->context_parallel && (b->mode == MLA_MODE_EXTEND ||
-                                 b->mode == MLA_MODE_MIXED),
+        {b->context_parallel &&
+             (b->mode == MLA_MODE_EXTEND || b->mode == MLA_MODE_MIXED),
          MLA__CONTEXT_PARALLEL},
         {is_plain(b->mode), MLA__PLAIN},
         {o->disable_ragged && backend->ragged, MLA__RAGGED_OFF},
@@ -265,8 +266,8 @@ static unsigned facts_of(const mla_policy *policy,
 static const struct mla__backend *backend_for(const mla_policy *policy,
                                               mla_mode mode)
 {
-    bool speculative = mode == MLA_MODE_TARGET_VERIFY ||
-                       mode == MLA_MODE_DRAFT_EXTEND;
+    bool speculative =
+        mode == MLA_MODE_TARGET_VERIFY || mode == MLA_MODE_DRAFT_EXTEND;
     bool decode = mode == MLA_MODE_DECODE || mode == MLA_MODE_IDLE ||
                   (speculative && policy->options.speculative_decode);
     return decode ? policy->decode : policy->prefill;

@@ -17,25 +17,25 @@
 #include "internal.h"
 
 /* Facts: X(name, bit, text when needed, text when forbidden). */
-#define MLA__FACT_LIST(X)                                                    \
-    X(CAPTURED, 0, "captured", "not captured")                               \
-    X(CONTEXT_PARALLEL, 1, "context-parallel", "not context-parallel")       \
-    X(PLAIN, 2, "plain extend", "not a plain extend")                        \
-    X(RAGGED_OFF, 3, "ragged disabled", "ragged allowed")                    \
-    X(NO_PREFIX, 4, "prefix = 0", "prefix > 0")                              \
-    X(LONG_PREFIX, 5, "prefix >= threshold", "prefix < threshold")           \
-    X(CHUNKED_OFF, 6, "chunked prefix disabled", "chunked prefix allowed")   \
-    X(FITS, 7, "total <= capacity", "total > capacity")                      \
-    X(DETERMINISTIC, 8, "deterministic", "not deterministic")                \
-    X(SM100, 9, "sm_10x or sm_11x", "neither sm_10x nor sm_11x")             \
-    X(DENSE, 10, "dense prefill allowed", "dense prefill not allowed")       \
+#define MLA__FACT_LIST(X)                                                     \
+    X(CAPTURED, 0, "captured", "not captured")                                \
+    X(CONTEXT_PARALLEL, 1, "context-parallel", "not context-parallel")        \
+    X(PLAIN, 2, "plain extend", "not a plain extend")                         \
+    X(RAGGED_OFF, 3, "ragged disabled", "ragged allowed")                     \
+    X(NO_PREFIX, 4, "prefix = 0", "prefix > 0")                               \
+    X(LONG_PREFIX, 5, "prefix >= threshold", "prefix < threshold")            \
+    X(CHUNKED_OFF, 6, "chunked prefix disabled", "chunked prefix allowed")    \
+    X(FITS, 7, "total <= capacity", "total > capacity")                       \
+    X(DETERMINISTIC, 8, "deterministic", "not deterministic")                 \
+    X(SM100, 9, "sm_10x or sm_11x", "neither sm_10x nor sm_11x")              \
+    X(DENSE, 10, "dense prefill allowed", "dense prefill not allowed")        \
     X(DSA_LAYER, 11, "sparse layer", "dense layer")
 
 enum {
 #define MLA__FACT_BIT(name, bit, yes, no) MLA__##name = 1 << bit,
     MLA__FACT_LIST(MLA__FACT_BIT)
 #undef MLA__FACT_BIT
-    MLA__FACTS = 12
+        MLA__FACTS = 12
 };
 
 /* A rule's result that depends on the platform (fused absorbed forms). */

@@ -59,8 +59,9 @@ static mla_status size_up(mla_chunks *chunks, const int32_t *prefix, int rows,
     if (!plan->chunk_len)
         return mla__fail(chunks->ctx, MLA_RANGE,
                          "a capacity of %lld tokens has no %s for each of %d "
-                         "rows", (long long)capacity,
-                         page_size ? "page" : "token", rows);
+                         "rows",
+                         (long long)capacity, page_size ? "page" : "token",
+                         rows);
     count = (longest + plan->chunk_len - 1) / plan->chunk_len;
     plan->count = (int)count; /* at most longest, an int32 */
     return MLA_OK;

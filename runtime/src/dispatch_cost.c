@@ -32,11 +32,13 @@ enum {
 /* Dense bf16 FLOP/s with fp32 sums and bytes/s as NVIDIA's data sheets have
  * them; shares are what well-tuned kernels reach. */
 #define SHARES 3e-6, 0.75, 0.65, 0.65, 0.85
-#define PROFILE(name, flops, bandwidth)                                      \
-    {sizeof(mla_device_profile), name, flops, bandwidth, SHARES}
+#define PROFILE(name, flops, bandwidth)                                       \
+    {                                                                         \
+        sizeof(mla_device_profile), name, flops, bandwidth, SHARES            \
+    }
 static const mla_device_profile profiles[] = {
-    PROFILE("a100", 312e12, 2.039e12),  PROFILE("h100", 989e12, 3.35e12),
-    PROFILE("h200", 989e12, 4.8e12),    PROFILE("b200", 2250e12, 8e12),
+    PROFILE("a100", 312e12, 2.039e12),    PROFILE("h100", 989e12, 3.35e12),
+    PROFILE("h200", 989e12, 4.8e12),      PROFILE("b200", 2250e12, 8e12),
     PROFILE("rtx4090", 165e12, 1.008e12), PROFILE("rtx5090", 209e12, 1.792e12),
     PROFILE("l40s", 362e12, 0.864e12),
 };
@@ -78,8 +80,8 @@ static mla_status read_model(mla_policy *policy)
         m->latent < 1 || m->elem_bytes < 0)
         return mla__fail(policy->ctx, MLA_INVALID_ARGUMENT,
                          "cost model: %d heads, nope %d, rope %d, v %d, "
-                         "latent %d", m->heads, m->nope, m->rope, m->v,
-                         m->latent);
+                         "latent %d",
+                         m->heads, m->nope, m->rope, m->v, m->latent);
     policy->options.model = NULL;
     return MLA_OK;
 }
@@ -97,9 +99,9 @@ static mla_status read_profile(mla_policy *policy)
           p->bandwidth_share > 0))
         return mla__fail(policy->ctx, MLA_INVALID_ARGUMENT,
                          "device profile: %g FLOP/s, %g B/s, launch %g s, "
-                         "shares %g, %g, %g, %g", p->flops, p->bandwidth,
-                         p->launch, p->gemm_share, p->mha_share, p->mla_share,
-                         p->bandwidth_share);
+                         "shares %g, %g, %g, %g",
+                         p->flops, p->bandwidth, p->launch, p->gemm_share,
+                         p->mha_share, p->mla_share, p->bandwidth_share);
     policy->profile_name = mla__strdup(policy->ctx, p->name ? p->name : "");
     if (!policy->profile_name)
         return mla__fail(policy->ctx, MLA_OUT_OF_MEMORY, "policy");
@@ -121,8 +123,8 @@ static void set_coefficients(struct mla__cost *c)
     c->expand = longer(2 * a * flop / p->gemm_share, (row + widths) * element);
     c->normal_pair = 2 * widths * flop / p->mha_share;
     c->normal_row = widths * element;
-    c->absorb = longer(2 * a * flop / p->gemm_share,
-                       h * (nope + 2 * r + v) * element);
+    c->absorb =
+        longer(2 * a * flop / p->gemm_share, h * (nope + 2 * r + v) * element);
     c->absorbed_pair = 2 * h * (2 * r + rope) * flop / p->mla_share;
     c->absorbed_key = row * element;
     c->absorbed_query = h * (row + r) * element;
@@ -179,8 +181,9 @@ static void load(const mla_batch *b, int first, int n, struct block *k)
 static struct coefficients narrow(const struct mla__cost *c)
 {
     return (struct coefficients){
-        (float)c->expand, (float)c->normal_pair, (float)c->normal_row,
-        (float)c->absorb, (float)c->absorbed_pair, (float)c->absorbed_key,
+        (float)c->expand,        (float)c->normal_pair,
+        (float)c->normal_row,    (float)c->absorb,
+        (float)c->absorbed_pair, (float)c->absorbed_key,
         (float)c->absorbed_query};
 }
 
@@ -248,8 +251,8 @@ static void add_expanded(const struct block *k, struct totals *sum)
 }
 
 /* Leaves 1 in methods, if there are any, for rows that best expands. */
-static struct totals total_times(const struct mla__cost *c,
-                                 const mla_batch *b, mla_method *methods)
+static struct totals total_times(const struct mla__cost *c, const mla_batch *b,
+                                 mla_method *methods)
 {
     const struct coefficients narrowed = narrow(c);
     struct totals sum = {0};
@@ -279,8 +282,8 @@ static double chunk_time(const mla_policy *policy, int rows,
         return 0;
     chunk = chunk ? chunk : 1;
     count = (s->longest_prefix + chunk - 1) / chunk;
-    return (double)count * (CHUNK_LAUNCHES * c->launch +
-                            (double)s->fresh * c->merge_row);
+    return (double)count *
+           (CHUNK_LAUNCHES * c->launch + (double)s->fresh * c->merge_row);
 }
 
 /* Choice ------------------------------------------------------------------ */
@@ -296,11 +299,11 @@ static void choose_one(const mla_policy *policy, const mla_batch *b,
     out->absorbed_time = c->fixed + sum->absorbed;
     absorb = out->absorbed_time <= out->normal_time;
     out->time = absorb ? out->absorbed_time : out->normal_time;
-    out->method = absorb ? MLA_METHOD_MLA
-                         : mla__expanded(policy, s->prefix, s->total);
+    out->method =
+        absorb ? MLA_METHOD_MLA : mla__expanded(policy, s->prefix, s->total);
     out->absorbed_rows = absorb ? b->rows : 0;
-    out->reason = absorb ? "the absorbed form is faster"
-                         : "the expanded form is faster";
+    out->reason =
+        absorb ? "the absorbed form is faster" : "the expanded form is faster";
 }
 
 /* Both forms, if that is faster than the one in out. */
@@ -347,10 +350,9 @@ void mla__cost_decide(const mla_policy *policy, const mla_batch *batch,
         policy->options.deterministic) {
         out->method = MLA_METHOD_MLA;
         out->absorbed_rows = batch->rows;
-        out->reason = batch->captured ? "inside a captured graph"
-                      : batch->context_parallel
-                          ? "context-parallel prefill"
-                          : "deterministic inference";
+        out->reason = batch->captured           ? "inside a captured graph"
+                      : batch->context_parallel ? "context-parallel prefill"
+                                                : "deterministic inference";
     } else {
         choose(policy, batch, sums, methods, out);
     }

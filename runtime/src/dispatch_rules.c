@@ -22,13 +22,15 @@
 #define ALWAYS 0
 #define SUB MLA__SUBSTITUTE
 #define METHOD(name) MLA_METHOD_##name
-#define END {0, 0, 0, NULL}
+#define END                                                                   \
+    {                                                                         \
+        0, 0, 0, NULL                                                         \
+    }
 
 /* Lists that backends are put together from ------------------------------- */
 
 static const struct mla__rule determinism[] = {
-    {MLA__DETERMINISTIC, 0, SUB, "deterministic inference"},
-    END};
+    {MLA__DETERMINISTIC, 0, SUB, "deterministic inference"}, END};
 
 static const struct mla__rule other_than_sm100[] = {
     {ALWAYS, MLA__SM100, METHOD(MHA_CHUNKED_KV),
@@ -67,8 +69,7 @@ static const struct mla__rule trtllm[] = {
     END};
 
 static const struct mla__rule triton_graphs[] = {
-    {CAPTURED, 0, METHOD(MLA), "inside a captured graph"},
-    END};
+    {CAPTURED, 0, METHOD(MLA), "inside a captured graph"}, END};
 
 static const struct mla__rule triton[] = {
     {PLAIN | NO_PREFIX, 0, METHOD(MHA), "no prefix"},
@@ -95,13 +96,21 @@ static const struct mla__rule ascend[] = {
 
 /* Backends ---------------------------------------------------------------- */
 
-#define TRITON_RULES {triton_graphs, determinism, triton, NULL}
+#define TRITON_RULES                                                          \
+    {                                                                         \
+        triton_graphs, determinism, triton, NULL                              \
+    }
 
 /* name, lists, page size, chunked prefix, trees, deterministic, ragged */
 static const struct mla__backend backends[] = {
     {"fa3", {determinism, graphs, one_shot, chunked}, 0, true, 1, 1, false},
-    {"fa4", {other_than_sm100, determinism, graphs, chunked}, 0, true, -1,
-     100, false},
+    {"fa4",
+     {other_than_sm100, determinism, graphs, chunked},
+     0,
+     true,
+     -1,
+     100,
+     false},
     {"flashinfer", {graphs, one_shot, chunked, NULL}, 0, true, 0, 0, true},
     {"flashmla", {graphs, one_shot, chunked, NULL}, 64, true, 0, 0, true},
     {"cutlass_mla", {graphs, chunked, NULL, NULL}, 128, true, -1, 0, false},

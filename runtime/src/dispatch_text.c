@@ -13,7 +13,7 @@ static const struct {
     const char *name, *text;
     mla_method run;
 } methods[] = {
-#define METHOD_ROW(name, number, run, text)                                  \
+#define METHOD_ROW(name, number, run, text)                                   \
     [number] = {#name, text, MLA_METHOD_##run},
     MLA_METHOD_LIST(METHOD_ROW)
 #undef METHOD_ROW
@@ -120,7 +120,7 @@ size_t mla_dispatch_reason(const mla_policy *policy,
 
 /* A policy ---------------------------------------------------------------- */
 
-static void put_facts(struct text *t, const struct mla__rule *r)
+static void put_facts(struct text *t, unsigned needed, unsigned forbidden)
 {
     static const char *const words[][2] = {
 #define FACT_WORDS(name, bit, yes, no) [bit] = {yes, no},
@@ -130,7 +130,7 @@ static void put_facts(struct text *t, const struct mla__rule *r)
     const char *comma = "";
 
     for (unsigned i = 0; i < MLA__FACTS; i++) {
-        bool need = r->need >> i & 1, forbid = r->forbid >> i & 1;
+        bool need = needed >> i & 1, forbid = forbidden >> i & 1;
         if (need || forbid)
             put(t, "%s%s", comma, words[i][forbid]);
         if (need || forbid)
@@ -149,10 +149,11 @@ static void put_rule(struct text *t, const mla_policy *policy,
                             : (mla_method)r->method;
     put(t, "  %2d. %s: %s\n      when ", number, mla_method_name(method),
         r->text);
-    put_facts(t, r);
+    put_facts(t, r->need, r->forbid & ~(b->ragged ? 0u : MLA__RAGGED_OFF));
     put(t, "\n");
 }
 
+/* What is about ragged prefill is left out where that does not exist. */
 static void put_rules(struct text *t, const mla_policy *policy,
                       const struct mla__backend *b)
 {
@@ -161,7 +162,8 @@ static void put_rules(struct text *t, const mla_policy *policy,
     put(t, "rules of %s, the first that applies:\n", b->name);
     for (int l = 0; l < MLA__MAX_LISTS && b->lists[l]; l++)
         for (const struct mla__rule *r = b->lists[l]; r->text; r++)
-            put_rule(t, policy, b, r, ++number);
+            if (b->ragged || !(r->need & MLA__RAGGED_OFF))
+                put_rule(t, policy, b, r, ++number);
 }
 
 static void put_cost(struct text *t, const mla_policy *policy)
@@ -224,8 +226,8 @@ static void put_grid(struct text *t, const mla_policy *policy)
     for (int i = 0; i < ROWS; i++) {
         put(t, "  %8d", prefix[i]);
         for (int k = 0; k < COLUMNS; k++)
-            put(t, " %14s", cell(policy, MLA_MODE_EXTEND, prefix[i],
-                                 fresh[k]));
+            put(t, " %14s",
+                cell(policy, MLA_MODE_EXTEND, prefix[i], fresh[k]));
         put(t, "\n");
     }
 }
@@ -234,8 +236,7 @@ static void put_modes(struct text *t, const mla_policy *policy)
 {
     put(t, "one request, prefix 8192, 4 new tokens, by mode:\n");
     for (int m = 0; m < (int)(sizeof(modes) / sizeof(modes[0])); m++)
-        put(t, "  %-14s %s\n", modes[m],
-            cell(policy, (mla_mode)m, 8192, 4));
+        put(t, "  %-14s %s\n", modes[m], cell(policy, (mla_mode)m, 8192, 4));
 }
 
 size_t mla_dispatch_table(const mla_policy *policy, char *text, size_t size)

@@ -89,6 +89,7 @@ enum mla__cuda {
     MLA__CUDA_INVALID_PTX = 218,
     MLA__CUDA_UNSUPPORTED_PTX_VERSION = 222,
     MLA__CUDA_NOT_READY = 600,
+    MLA__CUDA_CAPTURE_IMPLICIT = 906, /* the default stream, beside one */
     MLA__EVENT_NO_TIMING = 2,
     MLA__ATTR_SM_COUNT = 16,
     MLA__ATTR_MAJOR = 75,

@@ -8,7 +8,8 @@
  * below), kernels.c (which kernel for this device), cache*.c, flight.c and
  * image.c (compiled code, from the cache or the compiler), module.c (code
  * onto the device), prepare.c (many at once), args.c (the argument block),
- * launch.c (grid rule and launch).
+ * launch.c (grid rule and launch).  Beside them pool*.c (the latent pool, see
+ * pool.h) and dispatch*.c (policies, see dispatch.h).
  */
 #ifndef MLA_INTERNAL_H
 #define MLA_INTERNAL_H
@@ -70,7 +71,7 @@ struct mla_kernel {
     char *symbol, *family, *variant, *arch_name, *dtype, *source, *cubin;
     char *source_hash, *cubin_hash; /* hex SHA-256, "" if not stated */
     struct mla__arch arch;
-    int heads, page_size, nope, rope, v, latent;
+    int heads, page_size, nope, rope, v, latent, tile_m, tile_n;
     int field_count;
     struct mla__field *fields;
     size_t args_size;

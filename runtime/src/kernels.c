@@ -124,7 +124,8 @@ mla_status mla_kernel_describe(const mla_kernel *k, mla_kernel_info *info)
         .nope = k->nope, .rope = k->rope, .v = k->v, .latent = k->latent,
         .field_count = k->field_count, .args_size = k->args_size,
         .block = {k->block[0], k->block[1], k->block[2]},
-        .smem_dynamic = k->smem_dynamic};
+        .smem_dynamic = k->smem_dynamic,
+        .tile_m = k->tile_m, .tile_n = k->tile_n};
     return mla__copy_info(info, &full, sizeof(full));
 }
 

@@ -281,6 +281,13 @@ static void read_dims(struct reader *r, json *dims, mla_kernel *k)
         *rows[i].value = (int)get_int_or(r, dims, rows[i].key, 0, 65536, 0);
 }
 
+/* Of the tile's numbers a caller needs two (docs/decode.md). */
+static void read_tile(struct reader *r, json *tile, mla_kernel *k)
+{
+    k->tile_m = (int)get_int_or(r, tile, "m", 0, 65536, 0);
+    k->tile_n = (int)get_int_or(r, tile, "n", 0, 65536, 0);
+}
+
 static void read_arch(struct reader *r, json *o, mla_kernel *k)
 {
     const char *reason = NULL;
@@ -333,6 +340,7 @@ static void read_kernel(struct reader *r, json *root, json *o,
     k->page_size = (int)get_int(r, o, "page_size", 1, 65536);
     read_arch(r, o, k);
     read_dims(r, get_object(r, o, "dims"), k);
+    read_tile(r, mla__json_get(o, "tile"), k);
     if (!r->status)
         read_args(r, get_object(r, o, "args"), k);
     if (!r->status)

@@ -99,13 +99,15 @@ static mla_status check_bounds(mla_pool *pool)
         if (b->value < b->least || b->value > b->most)
             return mla__pool_fail(pool, MLA_INVALID_ARGUMENT,
                                   "pool option %s is %lld, must be %lld to "
-                                  "%lld", b->name, (long long)b->value,
+                                  "%lld",
+                                  b->name, (long long)b->value,
                                   (long long)b->least, (long long)b->most);
     }
     if (o->page_size & (o->page_size - 1))
         return mla__pool_fail(pool, MLA_INVALID_ARGUMENT,
                               "pool option page_size is %d, must be a power "
-                              "of two", o->page_size);
+                              "of two",
+                              o->page_size);
     return MLA_OK;
 }
 
@@ -163,17 +165,18 @@ static mla_status check_strides(mla_pool *pool)
         if (s->value < s->least)
             return mla__pool_fail(pool, MLA_INVALID_ARGUMENT,
                                   "pool option %s is %lld, must be at least "
-                                  "%lld", s->name, (long long)s->value,
+                                  "%lld",
+                                  s->name, (long long)s->value,
                                   (long long)s->least);
         if (s->value % ROW_ALIGN)
             return mla__pool_fail(pool, MLA_MISALIGNED,
                                   "pool option %s is %lld, must be a "
-                                  "multiple of %d", s->name,
-                                  (long long)s->value, ROW_ALIGN);
+                                  "multiple of %d",
+                                  s->name, (long long)s->value, ROW_ALIGN);
     }
     if (span(o) > MAX_BYTES)
-        return mla__pool_fail(pool, MLA_INVALID_ARGUMENT,
-                              "pool of %.3g bytes", span(o));
+        return mla__pool_fail(pool, MLA_INVALID_ARGUMENT, "pool of %.3g bytes",
+                              span(o));
     return MLA_OK;
 }
 
@@ -225,29 +228,31 @@ static void find_blocks(mla_pool *pool)
     const mla_pool_options *o = &pool->options;
     bool packed = !o->buffers || o->layers == 1;
 
-    pool->page_in_one = packed && o->row_stride == o->row_bytes &&
-                        (o->layers == 1 ||
-                         o->layer_stride == o->page_size * o->row_stride) &&
-                        o->page_stride ==
-                            o->layers * o->page_size * o->row_stride;
-    pool->tokens_in_one = packed &&
-                          (o->layers == 1 ||
-                           o->layer_stride == o->row_bytes) &&
-                          o->row_stride == o->layers * o->row_bytes;
+    pool->page_in_one =
+        packed && o->row_stride == o->row_bytes &&
+        (o->layers == 1 || o->layer_stride == o->page_size * o->row_stride) &&
+        o->page_stride == o->layers * o->page_size * o->row_stride;
+    pool->tokens_in_one =
+        packed && (o->layers == 1 || o->layer_stride == o->row_bytes) &&
+        o->row_stride == o->layers * o->row_bytes;
 }
 
-/* A padded row of a graph reads page 0, so that must hold numbers. */
+/* A padded row of a graph reads page 0, so that must hold numbers.  In one
+ * piece where all layers are together, else by layer, else row by row. */
 static mla_status zero_page(mla_pool *pool)
 {
     const mla_pool_options *o = &pool->options;
     const struct mla__driver *d = &pool->ctx->driver;
-    int result = 0;
+    bool whole = pool->page_in_one || pool->tokens_in_one;
+    int layers = whole ? 1 : o->layers, result = 0;
+    int block = whole || o->row_stride == o->row_bytes ? o->page_size : 1;
+    int64_t bytes = whole ? o->page_stride : block * o->row_bytes;
 
-    for (int l = 0; l < o->layers && !result; l++)
-        for (int r = 0; r < o->page_size && !result; r++)
-            result = d->mem_set(pool->buffer[l] +
-                                    (uint64_t)(r * o->row_stride),
-                                0, (size_t)o->row_bytes);
+    for (int l = 0; l < layers && !result; l++)
+        for (int r = 0; r < o->page_size && !result; r += block)
+            result =
+                d->mem_set(pool->buffer[l] + (uint64_t)(r * o->row_stride), 0,
+                           (size_t)bytes);
     return result ? mla__pool_cuda_fail(pool, "cuMemsetD8", result) : MLA_OK;
 }
 
@@ -292,12 +297,11 @@ static mla_status make_books(mla_pool *pool)
     const mla_pool_options *o = &pool->options;
     int64_t cells = (int64_t)o->max_sequences * o->table_width;
 
-    pool->page = mla__alloc(pool->ctx, (size_t)o->pages *
-                                           sizeof(*pool->page));
+    pool->page = mla__alloc(pool->ctx, (size_t)o->pages * sizeof(*pool->page));
     pool->sequence = mla__alloc(pool->ctx, (size_t)o->max_sequences *
                                                sizeof(*pool->sequence));
-    pool->buffer = mla__alloc(pool->ctx, (size_t)o->layers *
-                                             sizeof(*pool->buffer));
+    pool->buffer =
+        mla__alloc(pool->ctx, (size_t)o->layers * sizeof(*pool->buffer));
     pool->ring = raw_alloc(pool->ctx, o->pages - 1, sizeof(*pool->ring));
     pool->table = raw_alloc(pool->ctx, cells, sizeof(*pool->table));
     if (!pool->page || !pool->sequence || !pool->buffer || !pool->ring ||

@@ -63,8 +63,8 @@ static mla_status tally_free(mla_pool *pool, struct tally *tally)
     mla_status status = MLA_OK;
 
     for (int64_t i = 0; i < pool->free_pages && !status; i++)
-        status = list(pool, tally, pool->ring[(pool->ring_head + i) % room],
-                      FREE);
+        status =
+            list(pool, tally, pool->ring[(pool->ring_head + i) % room], FREE);
     return status;
 }
 
@@ -130,8 +130,10 @@ static mla_status tally_sequences(mla_pool *pool, struct tally *tally)
             status = tally_sequence(pool, tally, i, &tokens);
         }
     if (!status && (alive != pool->sequences || tokens != pool->tokens))
-        status = BROKEN(pool, "%lld sequences of %lld tokens, counted are "
-                        "%lld of %lld", (long long)alive, (long long)tokens,
+        status = BROKEN(pool,
+                        "%lld sequences of %lld tokens, counted are "
+                        "%lld of %lld",
+                        (long long)alive, (long long)tokens,
                         (long long)pool->sequences, (long long)pool->tokens);
     return status;
 }
@@ -143,11 +145,13 @@ static mla_status check_page(mla_pool *pool, const struct tally *t,
     const struct mla__page *p = &pool->page[page];
 
     if (p->refs != t->refs + p->held)
-        return BROKEN(pool, "page %d has %u references, %u of them held, "
-                      "but is in %u places", page, p->refs, p->held, t->refs);
+        return BROKEN(pool,
+                      "page %d has %u references, %u of them held, "
+                      "but is in %u places",
+                      page, p->refs, p->held, t->refs);
     if (p->pins != t->pins)
-        return BROKEN(pool, "page %d has %u pins, but %u copies name it",
-                      page, p->pins, t->pins);
+        return BROKEN(pool, "page %d has %u pins, but %u copies name it", page,
+                      p->pins, t->pins);
     if (!t->state != (p->refs || p->pins))
         return BROKEN(pool, "page %d has %u references and %u pins and is %s",
                       page, p->refs, p->pins,
@@ -173,12 +177,13 @@ static mla_status check_pages(mla_pool *pool, const struct tally *tally)
     }
     if (!status && (used != pool->used_pages || pinned != pool->pinned_pages ||
                     shared != pool->shared_pages))
-        status = BROKEN(pool, "%lld used, %lld shared, %lld pinned pages, "
-                        "counted are %lld, %lld, %lld", (long long)used,
-                        (long long)shared, (long long)pinned,
-                        (long long)pool->used_pages,
-                        (long long)pool->shared_pages,
-                        (long long)pool->pinned_pages);
+        status =
+            BROKEN(pool,
+                   "%lld used, %lld shared, %lld pinned pages, "
+                   "counted are %lld, %lld, %lld",
+                   (long long)used, (long long)shared, (long long)pinned,
+                   (long long)pool->used_pages, (long long)pool->shared_pages,
+                   (long long)pool->pinned_pages);
     return status;
 }
 
@@ -205,8 +210,8 @@ mla_status mla_pool_check(mla_pool *pool)
     if (!pool)
         return MLA_INVALID_ARGUMENT;
     pthread_mutex_lock(&pool->lock);
-    tally = mla__alloc(pool->ctx, (size_t)pool->options.pages *
-                                      sizeof(*tally));
+    tally =
+        mla__alloc(pool->ctx, (size_t)pool->options.pages * sizeof(*tally));
     status = tally ? recount(pool, tally)
                    : mla__pool_fail(pool, MLA_OUT_OF_MEMORY,
                                     "recount of %lld pages",

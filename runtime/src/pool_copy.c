@@ -68,8 +68,8 @@ void mla__copy_on_write(mla_pool *pool, struct mla__sequence *s, int32_t i,
 }
 
 /* Rows of page i that the sequence uses. */
-static int32_t rows_in_use(const mla_pool *pool,
-                           const struct mla__sequence *s, int64_t i)
+static int32_t rows_in_use(const mla_pool *pool, const struct mla__sequence *s,
+                           int64_t i)
 {
     int64_t size = pool->options.page_size, left = s->length - i * size;
     return (int32_t)(left < size ? left : size);

@@ -106,22 +106,52 @@ mla_status mla__stream_know(mla_pool *pool, void *stream)
     return MLA_OK;
 }
 
+/* Whether work for the stream would end up in a graph, or break a capture. */
+static mla_status ask_capturing(mla_pool *pool, void *stream, bool *out)
+{
+    int status = 0;
+    int result = pool->ctx->driver.stream_capturing(stream, &status);
+
+    *out = result == MLA__CUDA_CAPTURE_IMPLICIT || (!result && status);
+    if (!result || *out)
+        return MLA_OK;
+    return mla__pool_cuda_fail(pool, "cuStreamIsCapturing", result);
+}
+
+static mla_status refuse_capture(mla_pool *pool, const char *call)
+{
+    return mla__pool_fail(pool, MLA_CAPTURING,
+                          "%s: the stream is being captured; call it before "
+                          "the capture and before every replay",
+                          call);
+}
+
 mla_status mla__stream_usable(mla_pool *pool, void *stream, const char *call)
 {
-    int status = 0, result;
+    mla_status status;
+    bool capturing;
 
     if (pool->options.host_only)
         return mla__pool_fail(pool, MLA_INVALID_ARGUMENT,
                               "%s: a host_only pool has no device", call);
-    result = pool->ctx->driver.stream_capturing(stream, &status);
-    if (result)
-        return mla__pool_cuda_fail(pool, "cuStreamIsCapturing", result);
+    status = ask_capturing(pool, stream, &capturing);
     if (status)
-        return mla__pool_fail(pool, MLA_CAPTURING,
-                              "%s: the stream is being captured; call it "
-                              "before the capture and before every replay",
-                              call);
+        return status;
+    if (capturing)
+        return refuse_capture(pool, call);
     return mla__stream_know(pool, stream);
+}
+
+/* Whether some stream of the pool is being captured: its events must neither
+ * be recorded nor asked for then. */
+static mla_status any_capturing(mla_pool *pool, bool *out)
+{
+    mla_status status = MLA_OK;
+
+    *out = false;
+    for (int i = 0; i < pool->streams && !status && !*out; i++)
+        status = ask_capturing(pool, pool->stream[i], out);
+    return status;
 }
 
 /* Releases -------------------------------------------------------------- */
@@ -134,8 +164,7 @@ static mla_status record_all(mla_pool *pool, struct mla__release *release)
 
     for (int i = 0; i < pool->streams; i++) {
         if (!release->event[i])
-            result = d->event_create(&release->event[i],
-                                     MLA__EVENT_NO_TIMING);
+            result = d->event_create(&release->event[i], MLA__EVENT_NO_TIMING);
         if (result) {
             release->event[i] = NULL;
             return mla__pool_cuda_fail(pool, "cuEventCreate", result);
@@ -217,7 +246,13 @@ static mla_status poll(mla_pool *pool, bool wait)
 
 mla_status mla__reclaim(mla_pool *pool, bool wait)
 {
-    mla_status status = seal(pool);
+    bool capturing;
+    mla_status status = any_capturing(pool, &capturing);
+
+    if (!status && capturing)
+        return wait ? refuse_capture(pool, "mla_pool_reclaim") : MLA_OK;
+    if (!status)
+        status = seal(pool);
     if (!status)
         status = poll(pool, wait);
     /* A release that found no slot before finds one now. */

@@ -12,9 +12,8 @@
 static uint64_t row_at(const mla_pool *pool, int layer, int64_t page,
                        int64_t row)
 {
-    return pool->buffer[layer] +
-           (uint64_t)(page * pool->options.page_stride +
-                      row * pool->options.row_stride);
+    return pool->buffer[layer] + (uint64_t)(page * pool->options.page_stride +
+                                            row * pool->options.row_stride);
 }
 
 /* Whether the rows of a page follow each other without a gap. */
@@ -28,8 +27,8 @@ static bool rows_touch(const mla_pool *pool)
 static mla_status copy_bytes(mla_pool *pool, uint64_t to, uint64_t from,
                              int64_t bytes, void *stream)
 {
-    int result = pool->ctx->driver.mem_copy_async(to, from, (size_t)bytes,
-                                                  stream);
+    int result =
+        pool->ctx->driver.mem_copy_async(to, from, (size_t)bytes, stream);
     return result ? mla__pool_cuda_fail(pool, "cuMemcpyDtoDAsync", result)
                   : MLA_OK;
 }
@@ -42,10 +41,10 @@ static mla_status copy_in_layer(mla_pool *pool, const mla_pool_copy *c,
     mla_status status = MLA_OK;
 
     for (int32_t r = 0; r < c->rows && !status; r += block)
-        status = copy_bytes(
-            pool, row_at(pool, layer, c->to_page, c->to_row + r),
-            row_at(pool, layer, c->from_page, c->from_row + r),
-            block * bytes, stream);
+        status =
+            copy_bytes(pool, row_at(pool, layer, c->to_page, c->to_row + r),
+                       row_at(pool, layer, c->from_page, c->from_row + r),
+                       block * bytes, stream);
     return status;
 }
 
@@ -122,20 +121,19 @@ static mla_status transfer_block(mla_pool *pool, const struct transfer *t,
 {
     const struct mla__driver *d = &pool->ctx->driver;
     int64_t size = pool->options.page_size, bytes = pool->options.row_bytes;
-    uint64_t device = row_at(pool, layer,
-                             mla__row(pool, t->s)[token / size],
-                             token % size);
+    uint64_t device =
+        row_at(pool, layer, mla__row(pool, t->s)[token / size], token % size);
     char *host = t->host + (layer * t->n + token - t->first) * bytes;
-    int result = t->import ? d->mem_write_async(device, host,
-                                                (size_t)(rows * bytes),
-                                                t->stream)
-                           : d->mem_read_async(host, device,
-                                               (size_t)(rows * bytes),
-                                               t->stream);
+    int result = t->import
+                     ? d->mem_write_async(device, host, (size_t)(rows * bytes),
+                                          t->stream)
+                     : d->mem_read_async(host, device, (size_t)(rows * bytes),
+                                         t->stream);
 
-    return result ? mla__pool_cuda_fail(
-                        pool, t->import ? "cuMemcpyHtoDAsync"
-                                        : "cuMemcpyDtoHAsync", result)
+    return result ? mla__pool_cuda_fail(pool,
+                                        t->import ? "cuMemcpyHtoDAsync"
+                                                  : "cuMemcpyDtoHAsync",
+                                        result)
                   : MLA_OK;
 }
 
@@ -216,7 +214,7 @@ mla_status mla_pool_import(mla_pool *pool, mla_seq seq, int64_t first,
                            int64_t n, const void *rows, void *stream)
 {
     /* Host memory is only written to by an export. */
-    struct transfer t = {NULL, first, n, (char *)(uintptr_t)rows, true,
-                         stream};
+    struct transfer t = {NULL, first, n, (char *)(uintptr_t)rows,
+                         true, stream};
     return locked_transfer(pool, seq, &t);
 }

@@ -49,10 +49,9 @@ mla_status mla__sequence_range(mla_pool *pool, const struct mla__sequence *s,
 {
     if (first >= 0 && n >= 0 && first <= s->length && n <= s->length - first)
         return MLA_OK;
-    return mla__pool_fail(pool, MLA_RANGE,
-                          "%lld tokens from %lld on, of a sequence of %lld",
-                          (long long)n, (long long)first,
-                          (long long)s->length);
+    return mla__pool_fail(
+        pool, MLA_RANGE, "%lld tokens from %lld on, of a sequence of %lld",
+        (long long)n, (long long)first, (long long)s->length);
 }
 
 /* Add and fork ---------------------------------------------------------- */
@@ -163,9 +162,9 @@ static mla_status plan(mla_pool *pool, struct mla__sequence *s, int64_t count,
     if (pages > pool->options.table_width)
         return mla__pool_fail(pool, MLA_TOO_LONG,
                               "%lld + %lld tokens need %lld pages, a block "
-                              "table row has %d", (long long)s->length,
-                              (long long)count, (long long)pages,
-                              pool->options.table_width);
+                              "table row has %d",
+                              (long long)s->length, (long long)count,
+                              (long long)pages, pool->options.table_width);
     s->mark = pool->serial;
     need->pages += pages - s->pages;
     if (count && s->length % size) {
@@ -289,8 +288,8 @@ static mla_status truncate_to(mla_pool *pool, mla_seq seq, int64_t length,
     if (!status && (length < 0 || length > s->length))
         status = mla__pool_fail(pool, MLA_RANGE,
                                 "truncate to %lld tokens of a sequence of "
-                                "%lld", (long long)length,
-                                (long long)s->length);
+                                "%lld",
+                                (long long)length, (long long)s->length);
     if (!status)
         status = mla__stream_know(pool, stream);
     if (!status)
@@ -324,8 +323,8 @@ static mla_status check_pages(mla_pool *pool, const int32_t *pages, int n)
                                   "page %d; the pool has 1 to %lld", page,
                                   (long long)pool->options.pages - 1);
         if (!pool->page[page].refs)
-            return mla__pool_fail(pool, MLA_BAD_PAGE,
-                                  "page %d is not in use", page);
+            return mla__pool_fail(pool, MLA_BAD_PAGE, "page %d is not in use",
+                                  page);
     }
     return MLA_OK;
 }
@@ -357,7 +356,8 @@ static mla_status release(mla_pool *pool, const int32_t *pages, int n,
     if (i < n) {
         status = mla__pool_fail(pool, MLA_DOUBLE_FREE,
                                 "page %d is released more often than it was "
-                                "retained", pages[i]);
+                                "retained",
+                                pages[i]);
         while (i-- > 0)
             pool->page[pages[i]].held++;
         return status;
@@ -380,8 +380,7 @@ static mla_status adopt(mla_pool *pool, const int32_t *pages, int n,
     if (!status && (length < 0 || mla__pages_for(pool, length) != n))
         status = mla__pool_fail(pool, MLA_RANGE,
                                 "%d pages of %d tokens for a length of %lld",
-                                n, pool->options.page_size,
-                                (long long)length);
+                                n, pool->options.page_size, (long long)length);
     if (!status)
         status = take_place(pool, &s);
     if (status)
@@ -393,13 +392,13 @@ static mla_status adopt(mla_pool *pool, const int32_t *pages, int n,
 
 /* Public: each locks, checks for NULL and does the above ------------------ */
 
-#define LOCKED(pool, call)                                                   \
-    do {                                                                     \
-        mla_status status_;                                                  \
-        pthread_mutex_lock(&(pool)->lock);                                   \
-        status_ = (call);                                                    \
-        pthread_mutex_unlock(&(pool)->lock);                                 \
-        return status_;                                                      \
+#define LOCKED(pool, call)                                                    \
+    do {                                                                      \
+        mla_status status_;                                                   \
+        pthread_mutex_lock(&(pool)->lock);                                    \
+        status_ = (call);                                                     \
+        pthread_mutex_unlock(&(pool)->lock);                                  \
+        return status_;                                                       \
     } while (0)
 
 mla_status mla_pool_add(mla_pool *pool, mla_seq *out)

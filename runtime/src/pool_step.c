@@ -39,10 +39,10 @@ static void lay_out(mla_pool *pool)
     int64_t batch = o->max_batch;
 
     pool->offset_cu_q = round_up(batch * 4, SECTION_ALIGN);
-    pool->offset_slots = pool->offset_cu_q +
-                         round_up((batch + 1) * 4, SECTION_ALIGN);
-    pool->offset_tables = pool->offset_slots +
-                          round_up(o->max_tokens * 8, SECTION_ALIGN);
+    pool->offset_slots =
+        pool->offset_cu_q + round_up((batch + 1) * 4, SECTION_ALIGN);
+    pool->offset_tables =
+        pool->offset_slots + round_up(o->max_tokens * 8, SECTION_ALIGN);
     pool->stride = round_up((int64_t)o->table_width * 4, 16);
 }
 
@@ -171,7 +171,8 @@ static mla_status check_batch(mla_pool *pool, const mla_pool_batch *b,
     if (!status && out->tokens > pool->options.max_tokens)
         status = mla__pool_fail(pool, MLA_RANGE,
                                 "%lld new tokens in a step, max_tokens is "
-                                "%lld", (long long)out->tokens,
+                                "%lld",
+                                (long long)out->tokens,
                                 (long long)pool->options.max_tokens);
     return status;
 }
@@ -186,8 +187,7 @@ static void set_stride(mla_pool *pool, struct mla__stage *stage,
 
     if (stage->stride == stride)
         return;
-    memset(stage->image + pool->offset_tables, 0, rows *
-                                                      (size_t)pool->stride);
+    memset(stage->image + pool->offset_tables, 0, rows * (size_t)pool->stride);
     memset(stage->filled, 0, rows * sizeof(*stage->filled));
     stage->stride = stride;
 }
@@ -223,8 +223,7 @@ static void write_image(const mla_pool *pool, struct mla__stage *stage,
 
     cu_q[0] = 0;
     for (int i = 0; i < b->rows; i++) {
-        const struct mla__sequence *s =
-            &pool->sequence[b->seqs[i] & 0xffffff];
+        const struct mla__sequence *s = &pool->sequence[b->seqs[i] & 0xffffff];
         int32_t q_len = b->q_lens ? b->q_lens[i] : 1;
         seq_lens[i] = (int32_t)s->length;
         cu_q[i + 1] = cu_q[i] + q_len;
@@ -281,8 +280,8 @@ static mla_status send(mla_pool *pool, struct mla__stage *stage, size_t bytes,
                        void *stream)
 {
     const struct mla__driver *d = &pool->ctx->driver;
-    int result = d->mem_write_async(pool->device_tables, stage->image, bytes,
-                                    stream);
+    int result =
+        d->mem_write_async(pool->device_tables, stage->image, bytes, stream);
     if (result)
         return mla__pool_cuda_fail(pool, "cuMemcpyHtoDAsync", result);
     result = d->event_record(stage->event, stream);
@@ -306,8 +305,8 @@ static int64_t stride_of(const mla_pool *pool, const mla_pool_batch *b,
     return b->compact && compact < pool->stride ? compact : pool->stride;
 }
 
-static mla_status upload(mla_pool *pool, const mla_pool_batch *b,
-                         void *stream, mla_pool_tables *out)
+static mla_status upload(mla_pool *pool, const mla_pool_batch *b, void *stream,
+                         mla_pool_tables *out)
 {
     struct mla__stage *stage;
     int64_t stride = stride_of(pool, b, out->max_seq_len);

@@ -51,11 +51,9 @@ if (left < masked_below) {
 @ for r = 1, rows - 1 do
     const mla_i32 sees${r} = sees${r - 1} + 8 * a.causal;
 @ end
-@ for r = 0, rows - 1 do
+@ for i = 0, t.mt - 1 do
 @     for n = 0, tiles - 1 do
-@         local x, y = pair(r, n)
-    hide_beyond<${8 * n}>(${x}, sees${r});
-    hide_beyond<${8 * n + 1}>(${y}, sees${r});
+    hide_beyond<${8 * n}>(s${i}_${n}, sees${2 * i}, sees${2 * i + 1});
 @     end
 @ end
 }
@@ -80,7 +78,6 @@ mla_v4 p${i}_${k};
 @ for r = 0, rows - 1 do
 float tile_sum${r};
 @ end
-#pragma unroll 1
 for (;;) {
 ${weights("    ")}
     float most = tile_sum0;
@@ -99,10 +96,8 @@ ${maximum(r, "        ", true)}
             reference${r} = -(top * scale${above});
         const float shrink = exp_2(reference${r} - old);
         row_sum${r} *= shrink;
-@     local lo, hi = r % 2 == 0 and "x" or "z", r % 2 == 0 and "y" or "w"
 @     for c = 0, t.columns // 8 - 1 do
-        o${r // 2}_${c}.${lo} *= shrink;
-        o${r // 2}_${c}.${hi} *= shrink;
+        ${r % 2 == 0 and "scale_upper" or "scale_lower"}(o${r // 2}_${c}, shrink);
 @     end
     }
 @ end

@@ -77,7 +77,8 @@ struct mla_emitted_axis {
     int32_t max;
 };
 
-/* One kernel.  `pdl`: it may be launched with programmatic stream serialization. */
+/* One kernel.  `tile_m` and `tile_n` are rows and keys of a tile, where a caller has to know; `pdl`:
+ * it may be launched with programmatic stream serialization. */
 struct mla_emitted_kernel {
     const char *symbol;
     const char *family;
@@ -88,6 +89,8 @@ struct mla_emitted_kernel {
     const char *cubin;
     int32_t heads;
     int32_t page_size;
+    int32_t tile_m;
+    int32_t tile_n;
     uint32_t block[3];
     uint32_t smem_dynamic;
     int32_t pdl;

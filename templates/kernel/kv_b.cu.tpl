@@ -19,8 +19,8 @@
 @     end
 @     return (table.concat(list, ", "):gsub("(, [^,]*), ", "%1,\n" .. string.rep(" ", 20)))
 @ end
-@ local purpose = "kv_b: latents expanded by kv_b_proj.  k_nope[t][h] and v[t][h] are the latent of "
-@     .. string.format("token t times the first %d and the other %d rows of head h, ", d.nope, d.v)
+@ local purpose = "kv_b: latents expanded by kv_b_proj.  k_nope[t][h] and v[t][h] are the latent "
+@     .. string.format("of token t times the first %d and the other %d rows of head h, ", d.nope, d.v)
 @     .. "which are read where they lie."
 ${emit.head(plan, meta, purpose)}
 ${emit.open(plan)}
@@ -89,7 +89,7 @@ ${emit.signature(plan)}
     const mla_u32 end_column = min(first_column + ${t.walk * t.columns}u, (mla_u32)COLUMNS);
 @ end
 
-    // The loader: ${load.lanes} lanes a row, ${load.pass} rows a pass; eight lanes write to all banks.
+    // The loader: ${load.lanes} lanes a row, ${load.pass} rows a pass; eight lanes fill all banks.
 @ if load.lanes == 8 then
     const mla_u32 piece = lane & 7u;
     const mla_u32 row = 4u * warp + (lane >> 3);
@@ -102,13 +102,16 @@ ${emit.signature(plan)}
 @ end
     const mla_u32 load_to = base + row * ${t.stride}u + 16u * piece;
 @ -- Row p of W's tile holds column(p); a pass adds a constant to both.
-    const mla_u32 in_tile = 8u * ((row >> 1) & 3u) + 2u * ((row >> 3) & ${load.pass < 32 and 1 or 3}u)
-                            + (row & 1u)${load.pass > 32 and " + (row & ~31u)" or ""};
+@ local j_mask = load.pass < 32 and "1u" or "3u"
+@ local beyond_32 = load.pass > 32 and " + (row & ~31u)" or ""
+    const mla_u32 in_tile = 8u * ((row >> 1) & 3u) + 2u * ((row >> 3) & ${j_mask})
+                            + (row & 1u)${beyond_32};
     const char *x[${load.latent_passes}];
     const char *w[${load.weight_passes}];
 @ for i = 0, load.latent_passes - 1 do
+@     local token = emit.at("first_token + row", 0, "", i * load.pass)
     x[${i}] = (const char *)a.latent + 16u * piece
-           + (mla_i64)min(${emit.at("first_token + row", 0, "", i * load.pass)}, tokens - 1) * a.latent_stride;
+           + (mla_i64)min(${token}, tokens - 1) * a.latent_stride;
 @ end
 
     // Copies the next stage; after the last one an empty group, so that waiting counts on.
@@ -119,7 +122,8 @@ ${emit.signature(plan)}
         if (load_column < end_column) {
             if (load_step == 0) {
 @ for i = 0, load.weight_passes - 1 do
-                w[${i}] = weights(a, ${emit.at("load_column + in_tile", 0, "", column_of(i * load.pass))}) + 16u * piece;
+@     local at = emit.at("load_column + in_tile", 0, "", column_of(i * load.pass))
+                w[${i}] = weights(a, ${at}) + 16u * piece;
 @ end
             }
             const mla_u32 to = load_to + load_stage;

@@ -66,7 +66,13 @@ static __device__ __forceinline__ row_part load_row(const char *from, mla_u32 la
 {
     row_part r = zero_row();
 @ for j = 0, t.chunks - 1 do
-    ${some(j)}${some(j) ~= "" and " " or ""}r.v[${j}] = load_stream16(${emit.at("from", 0, "", j * t.lanes * 16)});
+@     local from = emit.at("from", 0, "", j * t.lanes * 16)
+@     if some(j) ~= "" then
+    ${some(j)}
+        r.v[${j}] = load_stream16(${from});
+@     else
+    r.v[${j}] = load_stream16(${from});
+@     end
 @ end
     return r;
 }
@@ -122,9 +128,10 @@ ${emit.signature(plan)}
 @     end
 @ end
 @ for i = 0, t.ahead - 1 do
+@     local rank = i == 0 and "rank" or "(rank + " .. i .. "u)"
         row_part part${i} = zero_row();
         if (!is_empty(lse${i}))
-            part${i} = load_row(parts + ${i == 0 and "rank" or "(rank + " .. i .. "u)"} * a.o_parts_rank_stride, lane);
+            part${i} = load_row(parts + ${rank} * a.o_parts_rank_stride, lane);
 @ end
 @ for i = 0, t.ahead - 1 do
         if (!is_empty(lse${i})) {
@@ -150,7 +157,8 @@ ${emit.signature(plan)}
     char *to = (char *)a.o + (mla_i64)token * a.o_token_stride + (mla_i64)head * a.o_head_stride
                + lane * 16;
 @ for j = 0, t.chunks - 1 do
-@     local call = string.format("store16(%s, out.v[%d]);", emit.at("to", 0, "", j * t.lanes * 16), j)
+@     local to = emit.at("to", 0, "", j * t.lanes * 16)
+@     local call = string.format("store16(%s, out.v[%d]);", to, j)
 @     if some(j) ~= "" then
     ${some(j)}
         ${call}

@@ -34,16 +34,39 @@ ${include("frag/explog.tpl", {base = "2"})}
 
 ${mma.text(plan.dtype)}
 
-// The score of key KEY becomes -inf unless the row sees more keys than that.  Opaque, because a
+// A score of key KEY becomes -inf unless its row sees more keys than that.  Opaque, because a
 // compiler that knows how these conditions imply each other makes a tree of branches of them.
 template <int KEY>
-static __device__ __forceinline__ void hide_beyond(float &score, mla_i32 sees)
+static __device__ __forceinline__ void hide(float &score, mla_i32 sees)
 {
     asm("{\n\t.reg .pred p;\n\t"
         "setp.gt.s32 p, %1, %2;\n\t"
         "selp.f32 %0, %0, 0fFF800000, p;\n\t}"
         : "+f"(score)
         : "r"(sees), "n"(KEY));
+}
+
+// The same for a lane's four scores of keys KEY and KEY + 1.
+template <int KEY>
+static __device__ __forceinline__ void hide_beyond(float4 &s, mla_i32 upper, mla_i32 lower)
+{
+    hide<KEY>(s.x, upper);
+    hide<KEY + 1>(s.y, upper);
+    hide<KEY>(s.z, lower);
+    hide<KEY + 1>(s.w, lower);
+}
+
+// The upper or the lower row of a fragment of O, times a factor.
+static __device__ __forceinline__ void scale_upper(float4 &o, float factor)
+{
+    o.x *= factor;
+    o.y *= factor;
+}
+
+static __device__ __forceinline__ void scale_lower(float4 &o, float factor)
+{
+    o.z *= factor;
+    o.w *= factor;
 }
 
 // exp of two neighbouring scores, rounded to a pair, and added to `sum` or the first of it.
@@ -73,7 +96,7 @@ enum {
 
 ${emit.signature(plan)}
 {
-    extern __shared__ __align__(1024) char shared[];
+    extern __shared__ __align__(128) char shared[];
     const mla_u32 base = (mla_u32)__cvta_generic_to_shared(shared);
     const mla_u32 warp = threadIdx.x >> 5;
     const mla_u32 lane = threadIdx.x & 31u;
@@ -196,14 +219,16 @@ ${emit.signature(plan)}
         // `left` keys are left, this tile's included.
 #pragma unroll 1
         for (mla_i32 left = end_key; left > 0; left -= ${t.n}) {
+@ -- Declares S, eight fragments a line.
 @ local function scores_declared()
-@     local out = {}
+@     local lines = {}
 @     for i = 0, t.mt - 1 do
 @         for n = 0, t.n // 8 - 1 do
-@             out[#out + 1] = string.format("float4 s%d_%d;", i, n)
+@             lines[#lines + 1] = (n == 0 and "float4 " or "") .. string.format("s%d_%d", i, n)
 @         end
 @     end
-@     return table.concat(out, "\n")
+@     local text = table.concat(lines, ", ")
+@     return string.gsub(text, ", float4", ";\nfloat4") .. ";"
 @ end
 @ if double then
             // This tile is there, and the one before it done with: its stage takes the next one.

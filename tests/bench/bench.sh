@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The figures of `make bench` for one spec per kind of model:
+# The figures of `make bench` for one spec per kind of model, and those of
+# the runtime's pool and dispatcher:
 #     bench.sh [--json] [SPEC ...]
 # On a virtual A100 unless VGPU_DEVICE says otherwise.
 set -eu
@@ -24,5 +25,8 @@ for spec in "$@"; do
     mkdir "$scratch/one"
     build/kernel-bench build/mlagen "$spec" "$scratch/one" $json || status=1
     rm -rf "$scratch/one"
+done
+for program in pool-bench dispatch-bench; do
+    "build/$program" $json || status=1
 done
 exit $status

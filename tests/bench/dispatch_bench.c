@@ -29,8 +29,7 @@ static void must(mla_status status, const char *what)
 {
     if (!status)
         return;
-    fprintf(stderr, "dispatch-bench: %s: %s\n", what,
-            mla_status_text(status));
+    fprintf(stderr, "dispatch-bench: %s: %s\n", what, mla_status_text(status));
     exit(1);
 }
 
@@ -76,7 +75,8 @@ static double measure_chunks(mla_chunks *chunks, const int32_t *prefix,
 static void print(int json, const char *what, int rows, double ns)
 {
     printf(json ? "{\"figure\": \"%s, batch %d\", \"ns\": %.1f}\n"
-                : "%-16s batch %3d %9.1f ns\n", what, rows, ns);
+                : "%-16s batch %3d %9.1f ns\n",
+           what, rows, ns);
 }
 
 int main(int argc, char **argv)
@@ -99,8 +99,8 @@ int main(int argc, char **argv)
         o.prefill = names[n];
         must(mla_policy_create(ctx, &o, &policy), "policy");
         for (size_t i = 0; i < 3; i++) {
-            mla_batch b = {sizeof(b), MLA_MODE_MIXED, sizes[i], prefix, fresh,
-                           0, 0};
+            mla_batch b = {
+                sizeof(b), MLA_MODE_MIXED, sizes[i], prefix, fresh, 0, 0};
             print(json, names[n], sizes[i], measure(policy, &b));
         }
         mla_policy_free(policy);

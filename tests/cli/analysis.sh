@@ -24,6 +24,15 @@ run mlagen plan x-ecomla-smollm-135m --arch sm_80
 expect_stdout 'crossover: none' \
     "a latent narrower than a head: Absorb is never dearer"
 
+run mlagen plan longcat-flash --arch sm_80 --json
+expect_stdout '"kv_lora_scale": 3\.46410161513775' "LongCat: sqrt(6144 / 512)"
+run mlagen plan longcat-flash --arch sm_80
+expect_stdout '^factors: compressed q 2 .*latent 3\.464102 ' \
+    "LongCat: sqrt(6144 / 1536), and who applies what"
+run mlagen plan mistral-large-3 --arch sm_80
+expect_stdout '^factor of q: 1 \+ 0\.1 ln\(1 \+ floor\(position / 8192\)\)' \
+    "Mistral-Large-3: the factor of a position"
+
 run mlagen plan deepseek-v3 --arch sm_80 --json
 expect_stdout '"crossover_tokens": 170\.66' "--json carries the figure"
 finish

@@ -79,9 +79,9 @@ static void plant_nans(struct num_case *c)
 {
     struct num_tensor *t = num_tensor_of(c, "latent");
     for (int64_t i = 1; i < t->n[0]; i += 3)
-        num_set_bits(t->elem, num_at(t, i, 0, 7 * i % t->width),
-                     num_poison_bits(t->elem, i % 2 ? NUM_POISON_NAN
-                                                    : NUM_POISON_INF));
+        num_set_bits(
+            t->elem, num_at(t, i, 0, 7 * i % t->width),
+            num_poison_bits(t->elem, i % 2 ? NUM_POISON_NAN : NUM_POISON_INF));
 }
 
 static void build_kv_b(struct num_case *c)
@@ -129,8 +129,7 @@ static void kv_b_row(const struct num_case *c, const struct num_tensor *t,
 
 static double kv_b_weights(const struct num_subject *s)
 {
-    return (double)s->info.heads * (s->info.nope + s->info.v) *
-           s->info.latent;
+    return (double)s->info.heads * (s->info.nope + s->info.v) * s->info.latent;
 }
 
 /* A tile of tokens costs its MMAs however few of them there are. */
@@ -145,11 +144,11 @@ static double kv_b_token_work(const struct num_subject *s)
 }
 
 static const struct num_shape kv_b_shapes[] = {
-    {"strides", 2, NUM_PADDED, NUM_SWAPPED, 0, false},
+    {"one buffer", 9, NUM_PADDED, NUM_SWAPPED, NUM_ONE_BUFFER, false},
+    {"one buffer", 3, NUM_TIGHT, NUM_TIGHT, NUM_ONE_BUFFER, true},
+    {"strides", 2, NUM_PADDED, NUM_SWAPPED, 0, true},
     {"strides", 3, NUM_SWAPPED, NUM_PADDED, 0, true},
     {"strides", 5, NUM_INTERLEAVED, NUM_INTERLEAVED, 0, true},
-    {"one buffer", 9, NUM_TIGHT, NUM_TIGHT, NUM_ONE_BUFFER, false},
-    {"one buffer", 3, NUM_PADDED, NUM_SWAPPED, NUM_ONE_BUFFER, true},
     {"special values", 9, NUM_TIGHT, NUM_TIGHT, NUM_SPECIAL, false},
     {"poison", 3, NUM_PADDED, NUM_PADDED, NUM_ALL_POISONS, false},
     {"far", 3, NUM_FAR_OUTER, NUM_FAR_OUTER, 0, false},

@@ -85,8 +85,8 @@ static struct num_tensor *add_parts(struct num_case *c, const char *field,
 }
 
 /* The output as a second name of one rank of the input. */
-static void alias(struct num_case *c, struct num_tensor *t,
-                  const char *output, const char *head_stride)
+static void alias(struct num_case *c, struct num_tensor *t, const char *output,
+                  const char *head_stride)
 {
     strcpy(t->alias, output);
     t->alias_offset = inner_of(c, place_of(c), 0) * t->stride[1];
@@ -98,8 +98,8 @@ static void add_tensors(struct num_case *c)
 {
     struct num_tensor *o = add_parts(c, "o_parts", "o_parts_token_stride",
                                      c->subject->dtype, width_of(c));
-    struct num_tensor *lse = add_parts(c, "lse_parts",
-                                       "lse_parts_token_stride", NUM_F32, 1);
+    struct num_tensor *lse =
+        add_parts(c, "lse_parts", "lse_parts_token_stride", NUM_F32, 1);
 
     num_add_int(c, "ranks", ranks_of(c));
     add_inner_strides(c, "o_parts_rank_stride", "o_parts_head_stride", o);
@@ -116,7 +116,8 @@ static void add_tensors(struct num_case *c)
 
 /* Values ---------------------------------------------------------------- */
 
-/* A third of the sides are empty; of some rows all are, of some all but one. */
+/* A third of the sides are empty; of some rows all are, of some all but one.
+ */
 static bool is_spoilt(struct num_case *c, int64_t token, int64_t head,
                       int rank)
 {
@@ -230,10 +231,10 @@ static void expect_output(const struct num_case *c, const struct merged *m,
         double sum = 0, size = 0;
         if (m->sides < 2) {
             int64_t i1 = inner_of(c, m->only, head);
-            num_expect_bits(e, k, m->sides == 0
-                                      ? 0
-                                      : num_bits(o->elem,
-                                                 num_at(o, token, i1, k)));
+            num_expect_bits(e, k,
+                            m->sides == 0
+                                ? 0
+                                : num_bits(o->elem, num_at(o, token, i1, k)));
             continue;
         }
         for (int r = 0; r < ranks_of(c); r++) {
@@ -276,8 +277,8 @@ static void merge_n_row(const struct num_case *c, const struct num_tensor *t,
 
 static double merge_n_work(const struct num_subject *s)
 {
-    double width = strcmp(s->info.variant, "n_latent") ? s->info.v
-                                                       : s->info.latent;
+    double width =
+        strcmp(s->info.variant, "n_latent") ? s->info.v : s->info.latent;
     return 24 * s->info.heads * width;
 }
 
@@ -288,8 +289,8 @@ static const struct num_shape merge_n_shapes[] = {
     {"no ranks", 3, NUM_TIGHT, NUM_PADDED, NUM_NO_RANKS, false},
     {"one rank", 5, NUM_PADDED, NUM_TIGHT, NUM_EMPTY_LSE, false},
     {"many ranks", 2, NUM_TIGHT, NUM_PADDED, NUM_MANY_RANKS, false},
-    {"many ranks", 3, NUM_PADDED, NUM_TIGHT,
-     NUM_MANY_RANKS | NUM_EMPTY_LSE, false},
+    {"many ranks", 3, NUM_PADDED, NUM_TIGHT, NUM_MANY_RANKS | NUM_EMPTY_LSE,
+     false},
     {"lse layout", 19, NUM_SWAPPED, NUM_TIGHT, NUM_GRID_LSE, false},
     {"lse layout", 8, NUM_TIGHT, NUM_SWAPPED, NUM_GRID_LSE, false},
     {"empty sides", 18, NUM_PADDED, NUM_TIGHT, NUM_EMPTY_LSE, false},

@@ -98,8 +98,10 @@ static void fake_run_all(void)
 static int fake_write_async(uint64_t to, const void *from, size_t bytes,
                             void *stream)
 {
-    struct fake_op op = {.kind = FAKE_COPY, .to = (void *)(uintptr_t)to,
-                         .from = from, .bytes = bytes};
+    struct fake_op op = {.kind = FAKE_COPY,
+                         .to = (void *)(uintptr_t)to,
+                         .from = from,
+                         .bytes = bytes};
     fake_uploads++;
     fake_host_bytes += (int64_t)bytes;
     return fake_enqueue(stream, op);
@@ -107,22 +109,35 @@ static int fake_write_async(uint64_t to, const void *from, size_t bytes,
 
 static int fake_read_async(void *to, uint64_t from, size_t bytes, void *stream)
 {
-    struct fake_op op = {.kind = FAKE_COPY, .to = to,
-                         .from = (void *)(uintptr_t)from, .bytes = bytes};
+    struct fake_op op = {.kind = FAKE_COPY,
+                         .to = to,
+                         .from = (void *)(uintptr_t)from,
+                         .bytes = bytes};
     return fake_enqueue(stream, op);
 }
 
 static int fake_copy_async(uint64_t to, uint64_t from, size_t bytes,
                            void *stream)
 {
-    struct fake_op op = {.kind = FAKE_COPY, .to = (void *)(uintptr_t)to,
-                         .from = (void *)(uintptr_t)from, .bytes = bytes};
+    struct fake_op op = {.kind = FAKE_COPY,
+                         .to = (void *)(uintptr_t)to,
+                         .from = (void *)(uintptr_t)from,
+                         .bytes = bytes};
     char *a = op.to;
     const char *b = op.from;
     if (a < b + bytes && b < a + bytes)
         abort(); /* cuMemcpy between overlapping blocks is undefined */
     fake_copies++;
     return fake_enqueue(stream, op);
+}
+
+/* Fresh memory holds rubbish. */
+static int fake_dirty_alloc(uint64_t *address, size_t bytes)
+{
+    int result = fake_mem_alloc(address, bytes);
+    if (!result)
+        memset((void *)(uintptr_t)*address, 0xa5, bytes);
+    return result;
 }
 
 static int fake_mem_set(uint64_t to, unsigned char value, size_t bytes)
@@ -170,8 +185,8 @@ static int fake_event_destroy(void *event)
 static int fake_event_record(void *event, void *stream)
 {
     struct fake_event *e = event;
-    struct fake_op op = {.kind = FAKE_RECORD, .event = e,
-                         .serial = fake_serial + 1};
+    struct fake_op op = {
+        .kind = FAKE_RECORD, .event = e, .serial = fake_serial + 1};
     int result = fake_enqueue(stream, op);
     if (!result)
         e->recorded = ++fake_serial;
@@ -210,8 +225,7 @@ static int fake_device_wait(void)
 static int fake_stream_wait(void *stream, void *event, unsigned flags)
 {
     struct fake_event *e = event;
-    struct fake_op op = {.kind = FAKE_WAIT, .event = e,
-                         .serial = e->recorded};
+    struct fake_op op = {.kind = FAKE_WAIT, .event = e, .serial = e->recorded};
     (void)flags;
     return fake_enqueue(stream, op);
 }
@@ -226,8 +240,10 @@ static int fake_capturing(void *stream, int *status)
 __attribute__((unused)) static void fake_fill(void *stream, uint64_t to,
                                               int value, size_t bytes)
 {
-    struct fake_op op = {.kind = FAKE_FILL, .to = (void *)(uintptr_t)to,
-                         .bytes = bytes, .serial = (uint64_t)value};
+    struct fake_op op = {.kind = FAKE_FILL,
+                         .to = (void *)(uintptr_t)to,
+                         .bytes = bytes,
+                         .serial = (uint64_t)value};
     fake_enqueue(stream, op);
 }
 
@@ -258,6 +274,7 @@ static mla_context *fake_stream_context(const mla_options *options)
         return NULL;
     d = &ctx->driver;
     d->ctx_synchronize = fake_device_wait;
+    d->mem_alloc = fake_dirty_alloc;
     d->mem_set = fake_mem_set;
     d->mem_write_async = fake_write_async;
     d->mem_read_async = fake_read_async;

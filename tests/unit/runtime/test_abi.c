@@ -69,6 +69,7 @@ static void structs_grow_only_at_their_ends(void **state)
     AT(mla_prepare_options, user, 24);
     AT(mla_kernel_info, symbol, 8);
     AT(mla_kernel_info, smem_dynamic, 120);
+    AT(mla_kernel_info, tile_m, 128);
     AT(mla_field_info, name, 8);
     AT(mla_field_info, offset, 56);
 }

@@ -88,8 +88,7 @@ static const struct {
     {"fa3", MLA_MODE_EXTEND, 2, {4096, 4096}, {1, 1}, 0, "MHA_ONE_SHOT"},
     {"fa3", MLA_MODE_EXTEND, 1, {8192}, {1}, DIS, "MLA"},
     {"fa3", MLA_MODE_EXTEND, 1, {200000}, {64}, 0, "MHA_CHUNKED_KV"},
-    {"fa3", MLA_MODE_MIXED, 3, {8000, 0, 192}, {1, 512, 1}, 0,
-     "MHA_ONE_SHOT"},
+    {"fa3", MLA_MODE_MIXED, 3, {8000, 0, 192}, {1, 512, 1}, 0, "MHA_ONE_SHOT"},
     {"fa3", MLA_MODE_MIXED, 2, {200000, 9000}, {1, 512}, 0, "MHA_CHUNKED_KV"},
     {"fa3", MLA_MODE_TARGET_VERIFY, 1, {0}, {4}, 0, "MLA"},
     {"flashinfer", MLA_MODE_EXTEND, 1, {0}, {512}, RAGGED, "MLA"},
@@ -105,8 +104,13 @@ static void worked_examples_come_out_as_worked(void **state)
 {
     for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
         mla_policy_options o = backend(examples[i].backend);
-        mla_batch b = {sizeof(b), examples[i].mode, examples[i].rows,
-                       examples[i].prefix, examples[i].fresh, 0, 0};
+        mla_batch b = {sizeof(b),
+                       examples[i].mode,
+                       examples[i].rows,
+                       examples[i].prefix,
+                       examples[i].fresh,
+                       0,
+                       0};
         o.disable_chunked_prefix = (examples[i].flags & DIS) != 0;
         o.disable_ragged = (examples[i].flags & RAGGED) != 0;
         if (strcmp(mla_method_name(method(*state, &o, &b)),
@@ -372,18 +376,17 @@ static void page_sizes_and_trees_are_as_each_backend_wants(void **state)
     static const struct {
         const char *name;
         int asked, page, trees;
-    } rows[] = {{"flashmla", 16, 64, 0},   {"cutlass_mla", 64, 128, -1},
-                {"trtllm_mla", 32, 32, 0}, {"trtllm_mla", 64, 64, 0},
-                {"trtllm_mla", 1, 64, 0},  {"tokenspeed_mla", 128, 64, 0},
+    } rows[] = {{"flashmla", 16, 64, 0},    {"cutlass_mla", 64, 128, -1},
+                {"trtllm_mla", 32, 32, 0},  {"trtllm_mla", 64, 64, 0},
+                {"trtllm_mla", 1, 64, 0},   {"tokenspeed_mla", 128, 64, 0},
                 {"cutedsl_mla", 16, 64, 0}, {"dsa", 1, 64, -1},
-                {"fa3", 16, 16, 1},        {"triton", 1, 1, 1},
-                {"flashinfer", 8, 8, 0},   {"fa5", 64, -1, -1}};
+                {"fa3", 16, 16, 1},         {"triton", 1, 1, 1},
+                {"flashinfer", 8, 8, 0},    {"fa5", 64, -1, -1}};
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_int_equal(mla_backend_page_size(rows[i].name, rows[i].asked),
                          rows[i].page);
-        assert_int_equal(mla_backend_takes_trees(rows[i].name),
-                         rows[i].trees);
+        assert_int_equal(mla_backend_takes_trees(rows[i].name), rows[i].trees);
     }
 }
 
@@ -425,8 +428,7 @@ static void a_negative_length_is_named(void **state)
     assert_int_equal(mla_dispatch(policy, &b, NULL, &d), MLA_RANGE);
     says(w, "row 2: prefix -3, 1 new tokens");
     b.mode = (mla_mode)99;
-    assert_int_equal(mla_dispatch(policy, &b, NULL, &d),
-                     MLA_INVALID_ARGUMENT);
+    assert_int_equal(mla_dispatch(policy, &b, NULL, &d), MLA_INVALID_ARGUMENT);
     mla_policy_free(policy);
 }
 
@@ -489,10 +491,10 @@ static void methods_have_names_meanings_and_a_form(void **state)
 {
     int listed = 0;
     (void)state;
-#define COUNT(name, number, run, text)                                       \
-    listed++;                                                                \
-    assert_string_equal(mla_method_name(MLA_METHOD_##name), #name);          \
-    assert_string_equal(mla_method_text(MLA_METHOD_##name), text);           \
+#define COUNT(name, number, run, text)                                        \
+    listed++;                                                                 \
+    assert_string_equal(mla_method_name(MLA_METHOD_##name), #name);           \
+    assert_string_equal(mla_method_text(MLA_METHOD_##name), text);            \
     assert_int_equal(mla_method_run(MLA_METHOD_##name), MLA_METHOD_##run);
     MLA_METHOD_LIST(COUNT)
 #undef COUNT
@@ -512,13 +514,26 @@ struct golden {
 };
 
 static const struct golden goldens[] = {
-    {3, {64, 64, 64}, 48, 16, 4,
+    {3,
+     {64, 64, 64},
+     48,
+     16,
+     4,
      {16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16},
      {0, 16, 32, 48, 0, 16, 32, 48, 0, 16, 32, 48, 0, 16, 32, 48}},
-    {4, {16, 32, 48, 64}, 64, 16, 4,
+    {4,
+     {16, 32, 48, 64},
+     64,
+     16,
+     4,
      {16, 16, 16, 16, 0, 16, 16, 16, 0, 0, 16, 16, 0, 0, 0, 16},
      {0, 16, 32, 48, 64, 0, 0, 16, 32, 48, 0, 0, 0, 16, 32, 0, 0, 0, 0, 16}},
-    {2, {1, 64}, 31, 15, 5, {1, 15, 0, 15, 0, 15, 0, 15, 0, 4},
+    {2,
+     {1, 64},
+     31,
+     15,
+     5,
+     {1, 15, 0, 15, 0, 15, 0, 15, 0, 4},
      {0, 1, 16, 0, 0, 15, 0, 0, 15, 0, 0, 15, 0, 0, 4}},
     {2, {0, 5}, 8, 4, 2, {0, 4, 0, 1}, {0, 0, 4, 0, 0, 1}},
     {1, {131073}, 131072, 131072, 2, {131072, 1}, {0, 131072, 0, 1}},
@@ -535,8 +550,9 @@ static void chunks_come_out_as_worked(void **state)
         const struct golden *g = &goldens[i];
         size_t lens = (size_t)(g->count * g->rows) * 4;
         size_t cu = (size_t)(g->count * (g->rows + 1)) * 4;
-        assert_int_equal(mla_chunks_plan(chunks, g->prefix, g->rows,
-                                         g->capacity, 0, &p), MLA_OK);
+        assert_int_equal(
+            mla_chunks_plan(chunks, g->prefix, g->rows, g->capacity, 0, &p),
+            MLA_OK);
         assert_int_equal(p.chunk_len, g->chunk_len);
         assert_int_equal(p.count, g->count);
         assert_memory_equal(p.lens, g->lens, lens);
@@ -573,8 +589,7 @@ static void chunk_edges_are_defined(void **state)
     assert_int_equal(mla_chunks_plan(chunks, NULL, 0, 4, 0, &p), MLA_OK);
     assert_int_equal(mla_chunks_plan(chunks, some, 5, 4, 0, &p), MLA_RANGE);
     says(w, "a capacity of 4 tokens has no token for each of 5 rows");
-    assert_int_equal(mla_chunks_plan(chunks, some, 5, 319, 64, &p),
-                     MLA_RANGE);
+    assert_int_equal(mla_chunks_plan(chunks, some, 5, 319, 64, &p), MLA_RANGE);
     says(w, "no page for each of 5 rows");
     assert_int_equal(mla_chunks_plan(chunks, some, 5, 500, 64, &p), MLA_OK);
     assert_int_equal(p.chunk_len, 64); /* 100, in whole pages */
@@ -584,8 +599,8 @@ static void chunk_edges_are_defined(void **state)
                      MLA_RANGE);
     says(w, "row 1: prefix -1");
     assert_null(p.block);
-    assert_int_equal(mla_chunks_plan(chunks, some, 5, (int64_t)1 << 31, 0,
-                                     &p), MLA_INVALID_ARGUMENT);
+    assert_int_equal(mla_chunks_plan(chunks, some, 5, (int64_t)1 << 31, 0, &p),
+                     MLA_INVALID_ARGUMENT);
     mla_chunks_free(chunks);
 }
 

@@ -109,8 +109,8 @@ static void rows_are_judged_by_themselves(void **state)
     assert_int_equal(decide(w, 7, context, fresh, methods).split, 1);
     decide(w, 7, reversed_context, reversed_fresh, reversed);
     for (int i = 0; i < 7; i++) {
-        assert_int_equal(methods[i], context[i] ? MLA_METHOD_MLA
-                                                : MLA_METHOD_MHA);
+        assert_int_equal(methods[i],
+                         context[i] ? MLA_METHOD_MLA : MLA_METHOD_MHA);
         assert_int_equal(reversed[6 - i], methods[i]);
     }
 }
@@ -202,8 +202,8 @@ static double normal_time(double prefix, double t)
 {
     double s = prefix + t, pairs = t * prefix + t * (t + 1) / 2;
     double byte = 1 / (4.8e12 * 0.85);
-    double expand = fmax(2 * 16777216 * s / (989e12 * 0.75),
-                         2 * s * (576 + 40960) * byte);
+    double expand =
+        fmax(2 * 16777216 * s / (989e12 * 0.75), 2 * s * (576 + 40960) * byte);
     return expand + fmax(2 * 40960 * pairs / (989e12 * 0.65),
                          2 * (s + t) * 40960 * byte);
 }
@@ -256,8 +256,8 @@ static void no_assignment_is_predicted_faster(void **state)
         for (int i = 0; i < rows; i++) {
             random = random * 1664525 + 1013904223;
             prefix[i] = (int32_t)((random >> 8) % (1u << (random >> 28)));
-            fresh[i] = 1 + (int32_t)((random >> 4) % (1u << (random >> 29)) *
-                                     31);
+            fresh[i] =
+                1 + (int32_t)((random >> 4) % (1u << (random >> 29)) * 31);
         }
         want = best_time(rows, prefix, fresh);
         d = decide(w, rows, prefix, fresh, NULL);

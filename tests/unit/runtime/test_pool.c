@@ -177,7 +177,7 @@ static void freed_pages_are_used_again_in_the_order_they_came(void **state)
     mla_seq a = grown(pool, 3), b = grown(pool, 2);
     int32_t pages[8];
 
-    assert_int_equal(mla_pool_drop(pool, b, NULL), MLA_OK); /* 4 5 */
+    assert_int_equal(mla_pool_drop(pool, b, NULL), MLA_OK);        /* 4 5 */
     assert_int_equal(mla_pool_truncate(pool, a, 1, NULL), MLA_OK); /* 2 3 */
     b = grown(pool, 5);
     assert_int_equal(pages_of(pool, b, pages), 5);
@@ -194,8 +194,8 @@ static void a_batch_that_does_not_fit_changes_nothing(void **state)
     mla_pool_stats before = stats(pool), after;
     int32_t counts[2] = {2, 4}; /* one page each; one is free */
 
-    expect(pool, mla_pool_extend(pool, seq, counts, 2, NULL),
-           MLA_OUT_OF_PAGES, "2 pages needed, 1 of 5 are free");
+    expect(pool, mla_pool_extend(pool, seq, counts, 2, NULL), MLA_OUT_OF_PAGES,
+           "2 pages needed, 1 of 5 are free");
     after = stats(pool);
     assert_memory_equal(&before, &after, sizeof(before));
     counts[0] = 1;
@@ -265,8 +265,8 @@ static void a_dropped_sequence_cannot_be_used_again(void **state)
     expect(pool, mla_pool_slots(pool, seq, 0, 1, &slot), MLA_DROPPED, "");
     expect(pool, mla_pool_own(pool, seq, 0, 0), MLA_DROPPED, "");
     expect(pool, mla_pool_move(pool, seq, &slot, &slot, 1), MLA_DROPPED, "");
-    expect(pool, mla_pool_extend(pool, (mla_seq[]){other, seq}, NULL, 2,
-                                 NULL), MLA_DROPPED, "");
+    expect(pool, mla_pool_extend(pool, (mla_seq[]){other, seq}, NULL, 2, NULL),
+           MLA_DROPPED, "");
     after = stats(pool);
     assert_memory_equal(&before, &after, sizeof(before));
     /* The place is taken by another sequence: the old handle stays dead. */
@@ -287,7 +287,8 @@ static void a_sequence_of_another_pool_is_refused(void **state)
     expect(other, mla_pool_drop(other, seq, NULL), MLA_NO_SEQUENCE,
            "no sequence of this pool");
     expect(other, mla_pool_drop(other, 0, NULL), MLA_NO_SEQUENCE, "0");
-    expect(other, mla_pool_drop(other, 12345, NULL), MLA_NO_SEQUENCE, "0x3039");
+    expect(other, mla_pool_drop(other, 12345, NULL), MLA_NO_SEQUENCE,
+           "0x3039");
     assert_int_equal(mla_pool_check(pool), MLA_OK);
     mla_pool_destroy(pool);
 }
@@ -329,8 +330,8 @@ static void an_option_out_of_bounds_is_named(void **state)
         int64_t value;
         const char *says;
     } rows[] = {
-#define OPTION(name) offsetof(mla_pool_options, name),                       \
-                     sizeof(((mla_pool_options *)0)->name)
+#define OPTION(name)                                                          \
+    offsetof(mla_pool_options, name), sizeof(((mla_pool_options *)0)->name)
         {OPTION(pages), 1, "pages is 1, must be 2 to"},
         {OPTION(pages), (int64_t)1 << 31, "pages is 2147483648"},
         {OPTION(row_bytes), 0, "row_bytes is 0"},
@@ -505,10 +506,10 @@ static void releasing_more_than_is_retained_is_a_double_free(void **state)
            "page 1");
     assert_int_equal(mla_pool_check(pool), MLA_OK);
     assert_int_equal(mla_pool_release(pool, twice, 1, NULL), MLA_OK);
-    expect(pool, mla_pool_release(pool, (int32_t[]){8}, 1, NULL),
-           MLA_BAD_PAGE, "page 8; the pool has 1 to 7");
-    expect(pool, mla_pool_release(pool, (int32_t[]){5}, 1, NULL),
-           MLA_BAD_PAGE, "page 5 is not in use");
+    expect(pool, mla_pool_release(pool, (int32_t[]){8}, 1, NULL), MLA_BAD_PAGE,
+           "page 8; the pool has 1 to 7");
+    expect(pool, mla_pool_release(pool, (int32_t[]){5}, 1, NULL), MLA_BAD_PAGE,
+           "page 5 is not in use");
     expect(pool, mla_pool_retain(pool, (int32_t[]){1, -1}, 2), MLA_BAD_PAGE,
            "page -1");
     expect(pool, mla_pool_adopt(pool, pages, 2, 4, &out), MLA_RANGE,

@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "fake_streams.h"
-#include "pool.h"
 
 enum { LAYERS = 3, ROW = 32, PAGE = 4, PAGES = 12 };
 
@@ -185,6 +184,26 @@ static void page_zero_is_zeroed_in_every_layer(void **state)
     assert_int_equal(memory[0][PAGE * 48], 0xee);
 }
 
+static void page_zero_is_zeroed_in_every_layout(void **state)
+{
+    struct world *w = *state;
+    for (int layout = 0; layout < 3; layout++) {
+        mla_pool_options o = options(layout);
+        static const unsigned char zero[ROW];
+        mla_pool *pool = make(w, &o);
+        mla_pool_info is = {.size = sizeof(is)};
+        assert_int_equal(mla_pool_describe(pool, &is), MLA_OK);
+        for (int l = 0; l < LAYERS; l++)
+            for (int r = 0; r < PAGE; r++)
+                assert_memory_equal(
+                    (char *)(uintptr_t)mla_pool_buffer(pool, l) +
+                        r * is.row_stride,
+                    zero, ROW);
+        mla_pool_destroy(pool);
+        w->pool = NULL;
+    }
+}
+
 /* Fork and extend under one set of options; returns the copies made. */
 static int copies_for(struct world *w, const mla_pool_options *o)
 {
@@ -256,8 +275,9 @@ static void a_move_leaves_the_other_rows_of_a_page(void **state)
         mla_pool *pool = make(w, &o);
         mla_seq a = grown(pool, 8);
         write_rows(pool, a, 8);
-        assert_int_equal(mla_pool_move(pool, a, (int64_t[]){4, 6},
-                                       (int64_t[]){0, 1}, 2), MLA_OK);
+        assert_int_equal(
+            mla_pool_move(pool, a, (int64_t[]){4, 6}, (int64_t[]){0, 1}, 2),
+            MLA_OK);
         assert_int_equal(mla_pool_flush(pool, NULL), MLA_OK);
         fake_run_all();
         for (int l = 0; l < LAYERS; l++) {
@@ -341,24 +361,26 @@ static void pages_wait_for_the_stream_that_uses_them(void **state)
     assert_int_equal(stats(pool).waiting_pages, 0);
 }
 
-/* A page that two streams have used waits for both. */
+/* A page that two streams have used waits for both, whichever is first. */
 static void pages_wait_for_every_stream_the_pool_knows(void **state)
 {
     struct world *w = *state;
     mla_pool *pool = make(w, NULL);
-    void *one = fake_stream_new(), *two = fake_stream_new();
-    mla_seq a = grown(pool, 4), b;
+    void *stream[2] = {fake_stream_new(), fake_stream_new()};
 
-    assert_int_equal(mla_pool_fork(pool, a, -1, &b), MLA_OK);
-    assert_int_equal(mla_pool_drop(pool, a, one), MLA_OK);
-    assert_int_equal(mla_pool_drop(pool, b, two), MLA_OK);
-    assert_int_equal(mla_pool_reclaim(pool, 0), MLA_OK);
-    fake_run(two, FAKE_OPS);
-    assert_int_equal(mla_pool_reclaim(pool, 0), MLA_OK);
-    assert_int_equal(stats(pool).waiting_pages, 1);
-    fake_run(one, FAKE_OPS);
-    assert_int_equal(mla_pool_reclaim(pool, 0), MLA_OK);
-    assert_int_equal(stats(pool).waiting_pages, 0);
+    for (int first = 0; first < 2; first++) {
+        mla_seq a = grown(pool, 4), b;
+        assert_int_equal(mla_pool_fork(pool, a, -1, &b), MLA_OK);
+        assert_int_equal(mla_pool_drop(pool, a, stream[0]), MLA_OK);
+        assert_int_equal(mla_pool_drop(pool, b, stream[1]), MLA_OK);
+        assert_int_equal(mla_pool_reclaim(pool, 0), MLA_OK);
+        fake_run(stream[first], FAKE_OPS);
+        assert_int_equal(mla_pool_reclaim(pool, 0), MLA_OK);
+        assert_int_equal(stats(pool).waiting_pages, 1);
+        fake_run(stream[!first], FAKE_OPS);
+        assert_int_equal(mla_pool_reclaim(pool, 0), MLA_OK);
+        assert_int_equal(stats(pool).waiting_pages, 0);
+    }
 }
 
 /* Twenty, with sixteen slots for sealed ones. */
@@ -618,6 +640,28 @@ static void a_stream_in_capture_is_refused_by_name(void **state)
     assert_int_equal(stats(pool).pending_copies, 0);
 }
 
+/* An event that is recorded or asked for would end the capture. */
+static void no_event_is_touched_while_a_known_stream_is_captured(void **state)
+{
+    struct world *w = *state;
+    mla_pool *pool = make(w, NULL);
+    struct fake_stream *stream = fake_stream_new();
+    mla_seq a = grown(pool, 8 * PAGE), b;
+    int32_t n = 4 * PAGE;
+
+    assert_int_equal(mla_pool_drop(pool, a, stream), MLA_OK);
+    assert_int_equal(mla_pool_add(pool, &b), MLA_OK);
+    stream->capturing = 1;
+    expect(pool, mla_pool_extend(pool, &b, &n, 1, NULL), MLA_OUT_OF_PAGES,
+           "8 wait for a stream");
+    expect(pool, mla_pool_reclaim(pool, 1), MLA_CAPTURING, "mla_pool_reclaim");
+    expect(pool, mla_pool_forget(pool, stream), MLA_CAPTURING, "captured");
+    assert_int_equal(stream->count, 0);
+    stream->capturing = 0;
+    assert_int_equal(mla_pool_reclaim(pool, 1), MLA_OK);
+    assert_int_equal(mla_pool_extend(pool, &b, &n, 1, NULL), MLA_OK);
+}
+
 /* Failures --------------------------------------------------------------- */
 
 /* Once a counter reaches the chosen number, that allocation fails. */
@@ -652,8 +696,8 @@ static mla_status scenario(mla_context *ctx, mla_pool **out)
     mla_pool *pool = *out;
     void *other = fake_streams > 1 ? fake_all[1] : fake_stream_new();
 
-#define TRY(call)                                                            \
-    if (!status)                                                             \
+#define TRY(call)                                                             \
+    if (!status)                                                              \
     status = (call)
     TRY(mla_pool_add(pool, &a));
     TRY(mla_pool_extend(pool, &a, &many, 1, NULL));
@@ -740,6 +784,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(layouts_have_the_strides_of_their_names),
         TEST(page_zero_is_zeroed_in_every_layer),
+        TEST(page_zero_is_zeroed_in_every_layout),
         TEST(a_copy_covers_every_layer_in_every_layout),
         TEST(bytes_between_rows_are_left_alone),
         TEST(a_move_leaves_the_other_rows_of_a_page),
@@ -758,6 +803,7 @@ int main(void)
         TEST(addresses_stay_the_same_for_every_batch),
         TEST(a_batch_beyond_the_tables_is_refused),
         TEST(a_stream_in_capture_is_refused_by_name),
+        TEST(no_event_is_touched_while_a_known_stream_is_captured),
         TEST(every_allocation_may_fail),
         TEST(every_driver_call_may_fail),
     };

@@ -53,7 +53,8 @@ static int64_t free_pages(struct world *w)
     mla_pool_stats s = {.size = sizeof(s)};
     assert_int_equal(mla_pool_statistics(w->pool, &s), MLA_OK);
     assert_int_equal(1 + s.free_pages + s.used_pages + s.waiting_pages +
-                         s.pinned_pages, PAGES);
+                         s.pinned_pages,
+                     PAGES);
     return s.free_pages;
 }
 
@@ -249,8 +250,7 @@ static void op_rewrite(struct world *w)
         return;
     }
     perform_copies(w);
-    assert_int_equal(mla_pool_slots(w->pool, m->seq, first, n, slots),
-                     MLA_OK);
+    assert_int_equal(mla_pool_slots(w->pool, m->seq, first, n, slots), MLA_OK);
     for (int64_t i = 0; i < n; i++) {
         w->memory[slots[i]] = ++w->next_value;
         m->value[first + i] = w->next_value;
@@ -281,8 +281,8 @@ static void op_adopt(struct world *w)
         return;
     uint32_t i = below(w, (uint32_t)w->holds);
     to->length = 1 + (int)below(w, (uint32_t)w->page_size);
-    assert_int_equal(mla_pool_adopt(w->pool, &w->held[i], 1, to->length,
-                                    &to->seq), MLA_OK);
+    assert_int_equal(
+        mla_pool_adopt(w->pool, &w->held[i], 1, to->length, &to->seq), MLA_OK);
     memcpy(to->value, w->held_value[i],
            (size_t)w->page_size * sizeof(uint32_t));
 }
@@ -304,9 +304,9 @@ static void op_release(struct world *w)
 static const struct {
     void (*run)(struct world *);
     uint32_t share;
-} ops[] = {{op_add, 4},     {op_extend, 12}, {op_fork, 4},  {op_truncate, 3},
-           {op_drop, 3},    {op_move, 2},    {op_rewrite, 1}, {op_hold, 1},
-           {op_adopt, 1},   {op_release, 1}};
+} ops[] = {{op_add, 4},   {op_extend, 12}, {op_fork, 4},    {op_truncate, 3},
+           {op_drop, 3},  {op_move, 2},    {op_rewrite, 1}, {op_hold, 1},
+           {op_adopt, 1}, {op_release, 1}};
 
 static void one_operation(struct world *w)
 {
@@ -320,8 +320,8 @@ static void one_operation(struct world *w)
 static void empty(struct world *w)
 {
     while (w->holds)
-        assert_int_equal(mla_pool_release(w->pool, &w->held[--w->holds], 1,
-                                          NULL), MLA_OK);
+        assert_int_equal(
+            mla_pool_release(w->pool, &w->held[--w->holds], 1, NULL), MLA_OK);
     for (int i = 0; i < SEQUENCES; i++)
         if (w->model[i].seq)
             assert_int_equal(mla_pool_drop(w->pool, w->model[i].seq, NULL),
@@ -364,7 +364,7 @@ static void run(int page_size, int64_t operations)
 static int64_t operations(void)
 {
     const char *cases = getenv("CASES");
-    return cases && !strcmp(cases, "full") ? 20 * 500000 : 500000;
+    return cases && !strcmp(cases, "full") ? 20 * 1000000 : 1000000;
 }
 
 static void pages_of_one_token(void **state)
