@@ -4,6 +4,8 @@
 # libvgpu.so, tests/numerics/ -> mlagen-run-check.  Sources are picked up by
 # wildcard; every object depends on the headers it includes (-MMD).
 
+MAKEFLAGS += -j$(shell nproc)
+
 CC      ?= gcc
 B       := build
 PREFIX  ?= /usr/local
@@ -159,7 +161,7 @@ check-full: ## check, then the wide numeric matrix
 	sh scripts/setup.sh
 	CASES=full $(MAKE) check-run
 
-bench: all $(B)/kernel-bench $(B)/pool-bench $(B)/dispatch-bench ## figures: generation, compilation, bytes, instructions
+bench: all $(B)/kernel-bench $(B)/pool-bench $(B)/dispatch-bench ## print the figures
 	sh tests/bench/bench.sh
 
 format: ## clang-format the C sources in place

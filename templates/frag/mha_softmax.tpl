@@ -59,7 +59,7 @@ if (left < masked_below) {
 }
 
 // A row's first reference: ${headroom > 0 and "2^" .. headroom .. " above" or "the"} maximum of its first tile, if it sees any.
-if (left == end_key) {
+if (__float_as_uint(reference0) == 0x7fffffffu) {
 @ for r = 0, rows - 1 do
     {
 ${maximum(r, "        ")}

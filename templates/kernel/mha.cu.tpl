@@ -28,7 +28,7 @@ ${include("frag/memory.tpl", {want = {store = true}})}
 
 ${include("frag/convert.tpl", {dtype = plan.dtype, want = {pack = true}})}
 
-${include("frag/mha_shared.tpl", {half = plan.dtype == "bf16" and "bf16" or "f16", steps = t.keep_steps == 1})}
+${include("frag/mha_shared.tpl", {half = plan.dtype == "bf16" and "bf16" or "f16", steps = t.roomy == 1})}
 
 ${include("frag/explog.tpl", {base = "2"})}
 
@@ -83,7 +83,7 @@ static __device__ __forceinline__ mla_u32 weights(float s0, float s1, float scal
 
 ${args.kernel_struct(plan.args)}
 
-${include("frag/mha_load.tpl", {load = t.load, together = double, steps = t.keep_steps == 1, struct = plan.args.struct})}
+${include("frag/mha_load.tpl", {load = t.load, together = double, steps = t.roomy == 1, struct = plan.args.struct})}
 
 // Where things are in shared memory, in bytes.
 enum {
@@ -106,12 +106,12 @@ ${emit.signature(plan)}
     // What stays: the loader's places and steps, and the lane's rows of K, V and Q fragments.
     key_rows rows;
 @ for _, l in ipairs(loaders) do
-@     local origin = l.name == "v" and "base + VALUES" or "base + " .. l.to .. "u"
+@     local origin = l.name == "v" and "base + VALUES" or l.to == 0 and "base" or "base + " .. l.to .. "u"
 @     if not l.beside then
     rows.to_${l.name} = pinned(${origin} + threadIdx.x / ${l.lanes}u * ${l.row_stride}u
                                + threadIdx.x % ${l.lanes}u * 16u);
 @     end
-@     if t.keep_steps == 1 then
+@     if t.roomy == 1 then
     rows.step_${l.name} = pinned_wide(${math.min(l.rows, l.count)} * a.${l.name}_token_stride);
 @     end
 @ end
@@ -119,7 +119,9 @@ ${emit.signature(plan)}
         pinned(base + (8u * (lane >> 4) + (lane & 7u)) * ${t.k_stride}u + 16u * ((lane >> 3) & 1u));
     const mla_u32 v_from =
         pinned(base + VALUES + (lane & 15u) * ${t.v_stride}u + 16u * (lane >> 4));
-    const float scale = hidden(a.softmax_scale * ${f32(1.4426950408889634)}); // exp(x) = 2^(x log2 e)
+    // exp(x) = 2^(x log2 e)
+@ local scale = "a.softmax_scale * " .. f32(1.4426950408889634)
+    const float scale = ${t.roomy == 1 and "hidden(" .. scale .. ")" or scale};
 @ if t.column_chunks > 1 then
     const mla_i64 head = blockIdx.y / ${t.column_chunks}u;
     const mla_i32 first_column = (mla_i32)(blockIdx.y % ${t.column_chunks}u) * ${t.columns}; // of V
@@ -209,7 +211,7 @@ ${emit.signature(plan)}
 @     end
 @ end
 @ for r = 0, 2 * t.mt - 1 do
-        float reference${r} = 0.0f;
+        float reference${r} = __uint_as_float(0x7fffffffu); // none yet
         float row_sum${r} = 0.0f;
 @ end
 @ if double then

@@ -57,7 +57,7 @@ local CHOICES = {
 }
 
 -- How a block copies the rows of one tensor: `lanes` threads a row, 16 bytes each, as
--- often as the row is wide; `rows` rows a pass.  to: byte of the tile's row where it begins.
+-- often as the row is wide; `rows` rows a pass.  to: byte of the tile where its first row is.
 local function loader(name, width, n, threads, to, row_stride)
     local chunks = width // 8
     local lanes = chunks > 4 and 8 or chunks > 2 and 4 or 2
@@ -81,15 +81,16 @@ local function loaders(spec, t, variant)
         keys = { k("k_nope", nope, 0) }
         if rope > 0 then
             keys[2] = k("k_rope", rope, 2 * nope)
-            -- Threads that hold the same row and chunk of both need one address.
-            keys[2].beside = keys[2].lanes == keys[1].lanes and "k_nope" or nil
         end
     end
-    return {
-        q = loader("q", t.dims, t.m, t.threads, 0, t.k_stride),
-        keys = keys,
-        v = loader("v", t.columns, t.n, t.threads, 0, t.v_stride),
-    }
+    local v = loader("v", t.columns, t.n, t.threads, t.smem.v, t.v_stride)
+    -- Threads that hold the same row and chunk of two tensors need one address.
+    for _, l in ipairs({ v, keys[2] }) do
+        if l.lanes == keys[1].lanes and l.row_stride == keys[1].row_stride then
+            l.beside = keys[1].name
+        end
+    end
+    return { q = loader("q", t.dims, t.m, t.threads, 0, t.k_stride), keys = keys, v = v }
 end
 
 local function registers(t)
@@ -138,8 +139,9 @@ local function shape(spec, choice, n)
         k_stride = 2 * dims + 16, v_stride = 2 * columns + 16,
     }
     t.registers = registers(t)
-    -- Whether the loader's steps, two registers each, may stay in registers.
-    t.keep_steps = t.mt * t.n <= 64 and t.registers.total <= KEEP_BELOW and 1 or 0
+    -- Whether what can be derived anew for every tile (the loader's steps, two registers
+    -- each, and the scale) may stay in registers.
+    t.roomy = t.mt * t.n <= 64 and t.registers.total <= KEEP_BELOW and 1 or 0
     t.smem = memory_map(t)
     return t
 end
