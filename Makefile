@@ -71,8 +71,11 @@ $(B)/mlagen: $(call obj,gen/main.c) $(B)/libmlagen.a
 	$(CC) $(CFLAGS) $(SANITIZE) $^ $(GEN_LIBS) -o $@
 $(B)/libmla.a: $(call obj,$(RUN_SRC))
 	rm -f $@ && ar rcs $@ $^
-$(B)/libmla.so: $(call obj,$(RUN_SRC))
-	$(CC) $(CFLAGS) $(SANITIZE) -shared -Wl,-soname,libmla.so.0 $^ \
+# The first number of VERSION is the ABI: it is in the SONAME and in mla.h.
+$(B)/libmla.so: $(call obj,$(RUN_SRC)) runtime/libmla.map
+	$(CC) $(CFLAGS) $(SANITIZE) -shared \
+	    -Wl,-soname,libmla.so.$(firstword $(subst ., ,$(VERSION))) \
+	    -Wl,--version-script=runtime/libmla.map $(filter %.o,$^) \
 	    -Wl,--exclude-libs,ALL $(MLA_LIBS) -o $@
 $(B)/libvgpu.so: $(call obj,$(VGPU_SRC))
 	$(CC) $(CFLAGS) $(SANITIZE) -shared $^ -lm -lpthread -o $@
@@ -91,8 +94,29 @@ $(B)/kernel-bench: $(call obj,$(wildcard tests/bench/kernel_*.c)) \
 
 $(B)/obj/tests/bench/pool_%.o: ROOM_CFLAGS = -Iruntime/include
 $(B)/obj/tests/bench/dispatch_%.o: ROOM_CFLAGS = -Iruntime/include
+$(B)/obj/tests/bench/start_%.o: ROOM_CFLAGS = -Iruntime/include -Iruntime/src
 $(B)/%-bench: $(B)/obj/tests/bench/%_bench.o $(B)/libmla.a
 	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
+
+# --- examples ---------------------------------------------------------------
+# vendored.c is built from what `mlagen bundle` leaves and nothing else of us.
+EX := $(B)/examples
+examples: $(EX)/serve-start $(EX)/vendored ## build the example programs
+
+$(B)/obj/runtime/examples/%.o: ROOM_CFLAGS = -Iruntime/include -Igen -I$(EX)
+$(EX)/kernels.h: $(B)/mlagen
+	@mkdir -p $(@D)
+	$(B)/mlagen build x-ecomla-smollm-135m --arch sm_80 -o $(EX)/kernels -q
+	$(B)/mlagen bundle $(EX)/kernels -o $(EX)/kernels --cubins --ptx -q
+	touch $@
+$(B)/obj/runtime/examples/vendored.o: $(EX)/kernels.h
+$(EX)/vendored: $(call obj,runtime/examples/vendored.c \
+    runtime/examples/step.c)
+	$(CC) $(CFLAGS) $(SANITIZE) $^ -lm -ldl -o $@
+$(EX)/serve-start: $(call obj,runtime/examples/serve_start.c \
+    runtime/examples/step.c) $(B)/libmlagen.a $(B)/libmla.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(SANITIZE) $^ $(GEN_LIBS) -o $@
 
 # --- tests ------------------------------------------------------------------
 $(B)/tests/gen/%: $(B)/obj/tests/unit/gen/%.o $(B)/libmlagen.a
@@ -145,11 +169,12 @@ SAN := $(MAKE) B=$(B)/san CFLAGS="-O1 -g" \
 SAN_UNIT := $(patsubst $(B)/%,$(B)/san/%,$(UNIT) $(FUZZ))
 
 # What several threads may enter, under TSan, in a third build.
-THREADED := runtime/test_pool
+THREADED := runtime/test_pool runtime/test_cache runtime/test_cache_crowd \
+            runtime/test_prepare
 TSAN := $(MAKE) B=$(B)/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
 TSAN_UNIT := $(THREADED:%=$(B)/tsan/tests/%)
 
-check-run: all $(UNIT) $(FUZZ)
+check-run: all examples $(UNIT) $(FUZZ)
 	$(SAN) -s san-unit
 	$(TSAN) -s tsan-unit
 	TAP_TIMEOUT=1500 sh tests/tap.sh $(TESTS) $(SAN_UNIT) $(TSAN_UNIT)
@@ -161,7 +186,8 @@ check-full: ## check, then the wide numeric matrix
 	sh scripts/setup.sh
 	CASES=full $(MAKE) check-run
 
-bench: all $(B)/kernel-bench $(B)/pool-bench $(B)/dispatch-bench ## print the figures
+bench: all $(B)/kernel-bench $(B)/pool-bench $(B)/dispatch-bench \
+    $(B)/start-bench ## print the figures
 	sh tests/bench/bench.sh
 
 format: ## clang-format the C sources in place
@@ -171,24 +197,30 @@ lint: ## style and static checks
 	sh scripts/lint.sh
 
 install: all ## install to PREFIX (default /usr/local)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
-	    $(DESTDIR)$(PREFIX)/include
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+	    $(DESTDIR)$(PREFIX)/include/mlagen
 	install $(B)/mlagen $(B)/mlagen-run-check $(DESTDIR)$(PREFIX)/bin
-	install $(B)/libmla.so $(DESTDIR)$(PREFIX)/lib/libmla.so.0
-	ln -sf libmla.so.0 $(DESTDIR)$(PREFIX)/lib/libmla.so
+	install $(B)/libmla.so $(DESTDIR)$(PREFIX)/lib/libmla.so.$(VERSION)
+	ln -sf libmla.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libmla.so.$(firstword \
+	    $(subst ., ,$(VERSION)))
+	ln -sf libmla.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libmla.so
+	sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@VERSION@,$(VERSION),' \
+	    runtime/mla.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/mla.pc
 	install $(B)/libvgpu.so $(DESTDIR)$(PREFIX)/lib
 	install -m 644 $(B)/libmlagen.a $(B)/libmla.a $(DESTDIR)$(PREFIX)/lib
-	install -m 644 gen/mlagen.h runtime/include/mla.h \
-	    $(DESTDIR)$(PREFIX)/include
+	install -m 644 runtime/include/mla.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 $(addprefix gen/,mlagen.h buf.h diag.h folder.h hash.h \
+	    outputs.h status.h) $(DESTDIR)$(PREFIX)/include/mlagen
 
 clean: ## remove everything built, but not fetched (build/cuda)
-	rm -rf $(B)/obj $(B)/gen $(B)/tests $(B)/embed $(B)/mlagen* $(B)/lib*
+	rm -rf $(B)/obj $(B)/gen $(B)/tests $(B)/embed $(B)/mlagen* $(B)/lib* \
+	    $(EX)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n",$$1,$$2}' \
 	    Makefile
 
-.PHONY: san-unit tsan-unit all demo check check-run check-full bench format lint \
+.PHONY: examples san-unit tsan-unit all demo check check-run check-full bench format lint \
     install clean help
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -88,8 +88,7 @@ static enum mlagen_status read_listed(const struct bundle *b, const char *path,
 {
     mlagen_buf_clear(out);
     return mlagen_listed_file(b->folder, path,
-                              mlagen_listed_hash(b->manifest, path), out,
-                              b->d);
+                              mlagen_listed_hash(b->manifest, path), out, b->d);
 }
 
 /* The path of the listed file that ends so; there is one of each. */
@@ -289,8 +288,7 @@ static enum mlagen_status join_header(struct bundle *b, const char *path,
                       upper, upper, upper, upper);
     add_without_include(&b->header, mlagen_buf_text(definitions), path);
     if (b->files.count > 0)
-        mlagen_bundle_arrays(&b->files, mlagen_buf_text(&b->ident),
-                             &b->header);
+        mlagen_bundle_arrays(&b->files, mlagen_buf_text(&b->ident), &b->header);
     mlagen_buf_str(&b->header, "#endif\n");
     return b->header.failed ? mlagen_no_memory(b->d) : MLAGEN_OK;
 }
@@ -424,8 +422,7 @@ static enum mlagen_status make_bundle(struct bundle *b, const struct mlagen *g,
 
 enum mlagen_status mlagen_bundle(struct mlagen *g, const char *folder,
                                  const char *name, unsigned flags,
-                                 struct mlagen_buf *out,
-                                 struct mlagen_diags *d)
+                                 struct mlagen_buf *out, struct mlagen_diags *d)
 {
     struct mlagen_folder f;
     struct bundle b = {.folder = &f, .d = d};
@@ -442,11 +439,10 @@ enum mlagen_status mlagen_bundle(struct mlagen *g, const char *folder,
     if (status == MLAGEN_OK)
         status = write_text(name, ".h", &b.header, d);
     if (status == MLAGEN_OK)
-        mlagen_buf_printf(out, "%s.cu, %s.h: %zu kernels, %zu files\n", name,
-                          name,
-                          json_array_size(
-                              json_object_get(f.manifest, "kernels")),
-                          b.files.count);
+        mlagen_buf_printf(
+            out, "%s.cu, %s.h: %zu kernels, %zu files\n", name, name,
+            json_array_size(json_object_get(f.manifest, "kernels")),
+            b.files.count);
     mlagen_bundle_files_free(&b.files);
     mlagen_buf_free(&b.ident);
     mlagen_buf_free(&b.upper);

@@ -68,8 +68,9 @@ static void add_array(const struct mlagen_bundle_file *file, size_t index,
 {
     size_t words = file->data.len / 8 + 1;
 
-    mlagen_buf_printf(out, "\n/* %s */\nstatic const uint64_t %s_file_%zu[] "
-                           "= {",
+    mlagen_buf_printf(out,
+                      "\n/* %s */\nstatic const uint64_t %s_file_%zu[] "
+                      "= {",
                       file->path, ident, index);
     for (size_t i = 0; i < words; i++)
         mlagen_buf_printf(out, "%s0x%llx,", i % WORDS_PER_LINE ? " " : "\n    ",
@@ -123,10 +124,9 @@ static void compile_one(void *user, size_t index)
     if (job->status != MLAGEN_OK)
         return;
     mlagen_arch_parse(mlagen_json_text(job->kernel, "arch"), &arch);
-    job->status = mlagen_nvrtc_ptx(
-        q->nvrtc, mlagen_buf_text(&job->source),
-        mlagen_json_text(job->kernel, "source"), job->shown, arch, &ptx, &size,
-        &job->diags);
+    job->status = mlagen_nvrtc_ptx(q->nvrtc, mlagen_buf_text(&job->source),
+                                   mlagen_json_text(job->kernel, "source"),
+                                   job->shown, arch, &ptx, &size, &job->diags);
     if (job->status == MLAGEN_OK)
         mlagen_buf_add(&job->ptx, ptx, strlen(ptx));
     mlagen_free(ptx);
@@ -179,8 +179,7 @@ static enum mlagen_status take_job(struct job *job,
     mlagen_buf_printf(&path, "ptx/%s.ptx",
                       mlagen_json_text(job->kernel, "symbol"));
     if (status == MLAGEN_OK)
-        status = mlagen_bundle_add(files, mlagen_buf_text(&path), &job->ptx,
-                                   d);
+        status = mlagen_bundle_add(files, mlagen_buf_text(&path), &job->ptx, d);
     mlagen_buf_free(&path);
     return status;
 }
@@ -211,10 +210,9 @@ enum mlagen_status mlagen_bundle_ptx(const struct mlagen *g,
         mlagen_pool_run(q.count, g->options.jobs, compile_one, tell_progress,
                         &q);
     for (size_t i = 0; q.jobs && i < q.count; i++) {
-        enum mlagen_status one =
-            status == MLAGEN_OK || status == MLAGEN_CUDA
-                ? take_job(&q.jobs[i], files, d)
-                : status;
+        enum mlagen_status one = status == MLAGEN_OK || status == MLAGEN_CUDA
+                                     ? take_job(&q.jobs[i], files, d)
+                                     : status;
 
         status = status ? status : one;
         free_job(&q.jobs[i]);

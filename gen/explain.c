@@ -33,8 +33,9 @@ static const struct mlagen_where nowhere = {NULL, 0, 0};
 /* --- the place ----------------------------------------------------------- */
 
 /* "dir/src/x.cu:12" -> "dir/src/x.cu", 12. */
-static enum mlagen_status split_place(const char *place, struct mlagen_buf *file,
-                                      unsigned *line, struct mlagen_diags *d)
+static enum mlagen_status split_place(const char *place,
+                                      struct mlagen_buf *file, unsigned *line,
+                                      struct mlagen_diags *d)
 {
     const char *colon = strrchr(place, ':');
     size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
@@ -259,8 +260,8 @@ static enum mlagen_status tell_json(const struct question *q,
     all = json_pack("{s:s,s:i,s:s%,s:s,s:i,s:s%,s:o}", "file", q->path, "line",
                     (int)q->line, "emitted", a->emitted.text, a->emitted.len,
                     "template", a->source->shown, "template_line",
-                    (int)q->from.line, "text", a->written.text,
-                    a->written.len, "expressions", expressions);
+                    (int)q->from.line, "text", a->written.text, a->written.len,
+                    "expressions", expressions);
     status = all ? mlagen_json_print(all, out, d) : mlagen_no_memory(d);
     json_decref(all);
     return status;
@@ -270,8 +271,7 @@ static enum mlagen_status tell_json(const struct question *q,
 
 static enum mlagen_status answer(struct question *q, struct mlagen *g,
                                  const char *place, bool json,
-                                 struct mlagen_buf *out,
-                                 struct mlagen_diags *d)
+                                 struct mlagen_buf *out, struct mlagen_diags *d)
 {
     struct mlagen_folder f;
     struct answer a;

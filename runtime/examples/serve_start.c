@@ -47,8 +47,7 @@ static void die(const char *what, const char *why)
 }
 
 /* Ends the program if a call of libmla failed. */
-static void check(const struct server *s, mla_status status,
-                  const char *what)
+static void check(const struct server *s, mla_status status, const char *what)
 {
     if (status)
         die(what, *mla_last_error(s->ctx) ? mla_last_error(s->ctx)
@@ -107,8 +106,7 @@ static void emit(struct server *s, const char *spec)
     struct mlagen_buf text = {0};
     double start = now_ms();
 
-    snprintf(arch, sizeof(arch), "sm_%d%d", s->device.major,
-             s->device.minor);
+    snprintf(arch, sizeof(arch), "sm_%d%d", s->device.major, s->device.minor);
     if (mlagen_open(&options, &s->generator, &diags) ||
         mlagen_load(s->generator, spec, &diags) ||
         mlagen_files(s->generator, keep_file, s, &diags)) {
@@ -143,8 +141,9 @@ static void load(struct server *s)
     mla_prepare_options prepare = {sizeof(prepare), 0, draw, NULL};
     double start = now_ms();
 
-    check(s, mla_load_files(s->ctx, mlagen_model(s->generator), s->files,
-                            s->file_count, &s->set),
+    check(s,
+          mla_load_files(s->ctx, mlagen_model(s->generator), s->files,
+                         s->file_count, &s->set),
           "load");
     check(s, mla_prepare_all(s->set, &prepare), "prepare");
     printf("kernels  ready in %.0f ms\n", now_ms() - start);
@@ -177,8 +176,7 @@ static void find_driver(struct server *s)
     void *address, *context;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        check(s, mla_driver_symbol(s->ctx, rows[i].symbol, &address),
-              "driver");
+        check(s, mla_driver_symbol(s->ctx, rows[i].symbol, &address), "driver");
         memcpy(rows[i].slot, &address, sizeof(address));
     }
     if (cuda.retain(&context, 0) || cuda.set_current(context))
@@ -213,12 +211,21 @@ struct arg {
     double real;
 };
 
-#define POINTER(name, address) {name, PTR, address, 0}
-#define NUMBER(name, value) {name, INT, (uint64_t)(value), 0}
-#define REAL(name, value) {name, FLOAT, 0, value}
+#define POINTER(name, address)                                                 \
+    {                                                                          \
+        name, PTR, address, 0                                                  \
+    }
+#define NUMBER(name, value)                                                    \
+    {                                                                          \
+        name, INT, (uint64_t)(value), 0                                        \
+    }
+#define REAL(name, value)                                                      \
+    {                                                                          \
+        name, FLOAT, 0, value                                                  \
+    }
 
-static void launch(struct server *s, mla_kernel *kernel,
-                   const struct arg *arg, size_t count)
+static void launch(struct server *s, mla_kernel *kernel, const struct arg *arg,
+                   size_t count)
 {
     mla_args *a;
 
@@ -234,7 +241,7 @@ static void launch(struct server *s, mla_kernel *kernel,
     mla_args_free(a);
 }
 
-#define LAUNCH(s, kernel, args)                                              \
+#define LAUNCH(s, kernel, args)                                                \
     launch(s, kernel, args, sizeof(args) / sizeof((args)[0]))
 
 static mla_kernel *find(struct server *s, const char *family,
@@ -302,15 +309,16 @@ static void make_pool(struct server *s)
         check(s, mla_pool_add(s->pool, &s->seqs[b]), "add");
         counts[b] = lengths[b];
     }
-    check(s, mla_pool_extend(s->pool, s->seqs, counts, BATCH, NULL),
-          "extend");
+    check(s, mla_pool_extend(s->pool, s->seqs, counts, BATCH, NULL), "extend");
 }
 
 /* Tables for the q_len newest tokens of each request (NULL: one). */
 static mla_pool_tables begin_step(struct server *s, const int32_t *q_lens)
 {
-    mla_pool_batch batch = {.size = sizeof(batch), .seqs = s->seqs,
-                            .q_lens = q_lens, .rows = BATCH,
+    mla_pool_batch batch = {.size = sizeof(batch),
+                            .seqs = s->seqs,
+                            .q_lens = q_lens,
+                            .rows = BATCH,
                             .padded = BATCH};
     mla_pool_tables tables = {.size = sizeof(tables)};
 
@@ -336,13 +344,16 @@ static void append(struct server *s, uint64_t cos_sin)
         NUMBER("latent_stride", m->R * 2),
         POINTER("k_rope", upload(t->k_rope, T * (size_t)m->DR * 2)),
         NUMBER("k_rope_stride", m->DR * 2),
-        POINTER("norm_weight", 0), REAL("norm_eps", 1e-6),
-        POINTER("cos_sin", cos_sin), NUMBER("cos_sin_stride", m->DR * 4),
+        POINTER("norm_weight", 0),
+        REAL("norm_eps", 1e-6),
+        POINTER("cos_sin", cos_sin),
+        NUMBER("cos_sin_stride", m->DR * 4),
         POINTER("positions", upload(t->positions, T * 8)),
         POINTER("slots", tables.slots),
         POINTER("kv_cache", mla_pool_buffer(s->pool, 0)),
         NUMBER("page_stride", pool.page_stride),
-        NUMBER("row_stride", pool.row_stride), NUMBER("tokens", T)};
+        NUMBER("row_stride", pool.row_stride),
+        NUMBER("tokens", T)};
     LAUNCH(s, find(s, "kv_append", ""), args);
 }
 
@@ -360,9 +371,11 @@ static uint64_t absorb_queries(struct server *s, uint64_t kv_b,
         NUMBER("q_nope_head_stride", m->DN * 2),
         POINTER("q_rope", upload(t->q_rope, rows * (size_t)m->DR * 2)),
         NUMBER("q_rope_token_stride", m->H * m->DR * 2),
-        NUMBER("q_rope_head_stride", m->DR * 2), POINTER("kv_b", kv_b),
+        NUMBER("q_rope_head_stride", m->DR * 2),
+        POINTER("kv_b", kv_b),
         NUMBER("kv_b_head_stride", (m->DN + m->DV) * m->R * 2),
-        NUMBER("kv_b_row_stride", m->R * 2), POINTER("cos_sin", cos_sin),
+        NUMBER("kv_b_row_stride", m->R * 2),
+        POINTER("cos_sin", cos_sin),
         NUMBER("cos_sin_stride", m->DR * 4),
         POINTER("positions", upload(t->q_positions, BATCH * 8)),
         POINTER("q", q),
@@ -423,15 +436,20 @@ static void make_workspace(struct server *s, struct decode *d)
 
 static void plan(struct server *s, const struct decode *d)
 {
-    struct arg args[] = {
-        POINTER("seq_lens", d->tables.seq_lens),
-        POINTER("header", d->header), POINTER("item_begin", d->item_begin),
-        POINTER("items", d->items), POINTER("unit_slots", d->unit_slots),
-        NUMBER("item_capacity", d->units + CTAS),
-        NUMBER("slot_capacity", 2 * CTAS), NUMBER("batch", BATCH),
-        NUMBER("q_len", 1), NUMBER("rows_per_tile", d->M),
-        NUMBER("keys_per_tile", d->N), NUMBER("ctas", CTAS),
-        NUMBER("min_tiles", 1), NUMBER("split_tiles", 0)};
+    struct arg args[] = {POINTER("seq_lens", d->tables.seq_lens),
+                         POINTER("header", d->header),
+                         POINTER("item_begin", d->item_begin),
+                         POINTER("items", d->items),
+                         POINTER("unit_slots", d->unit_slots),
+                         NUMBER("item_capacity", d->units + CTAS),
+                         NUMBER("slot_capacity", 2 * CTAS),
+                         NUMBER("batch", BATCH),
+                         NUMBER("q_len", 1),
+                         NUMBER("rows_per_tile", d->M),
+                         NUMBER("keys_per_tile", d->N),
+                         NUMBER("ctas", CTAS),
+                         NUMBER("min_tiles", 1),
+                         NUMBER("split_tiles", 0)};
     LAUNCH(s, find(s, "decode_plan", ""), args);
 }
 
@@ -443,38 +461,53 @@ static void attend(struct server *s, const struct decode *d, uint64_t q)
 
     mla_pool_describe(s->pool, &pool);
     struct arg args[] = {
-        POINTER("q", q), NUMBER("q_batch_stride", m->H * row),
-        NUMBER("q_token_stride", m->H * row), NUMBER("q_head_stride", row),
+        POINTER("q", q),
+        NUMBER("q_batch_stride", m->H * row),
+        NUMBER("q_token_stride", m->H * row),
+        NUMBER("q_head_stride", row),
         POINTER("kv_cache", mla_pool_buffer(s->pool, 0)),
         NUMBER("page_stride", pool.page_stride),
         NUMBER("row_stride", pool.row_stride),
         POINTER("block_table", d->tables.block_table),
         NUMBER("block_table_stride", d->tables.block_table_stride),
-        POINTER("header", d->header), POINTER("item_begin", d->item_begin),
-        POINTER("items", d->items), POINTER("partial_o", d->partial_o),
-        POINTER("partial_lse", d->partial_lse), POINTER("out", d->out),
+        POINTER("header", d->header),
+        POINTER("item_begin", d->item_begin),
+        POINTER("items", d->items),
+        POINTER("partial_o", d->partial_o),
+        POINTER("partial_lse", d->partial_lse),
+        POINTER("out", d->out),
         NUMBER("out_batch_stride", m->H * m->R * 2),
         NUMBER("out_token_stride", m->H * m->R * 2),
-        NUMBER("out_head_stride", m->R * 2), POINTER("lse", 0),
-        NUMBER("lse_batch_stride", 0), NUMBER("lse_token_stride", 0),
-        NUMBER("lse_head_stride", 0), REAL("softmax_scale", m->scale),
-        NUMBER("batch", BATCH), NUMBER("q_len", 1), NUMBER("ctas", CTAS)};
+        NUMBER("out_head_stride", m->R * 2),
+        POINTER("lse", 0),
+        NUMBER("lse_batch_stride", 0),
+        NUMBER("lse_token_stride", 0),
+        NUMBER("lse_head_stride", 0),
+        REAL("softmax_scale", m->scale),
+        NUMBER("batch", BATCH),
+        NUMBER("q_len", 1),
+        NUMBER("ctas", CTAS)};
     LAUNCH(s, d->kernel, args);
 }
 
 static void combine(struct server *s, const struct decode *d)
 {
     const struct step_model *m = &s->step.m;
-    struct arg args[] = {
-        POINTER("header", d->header), POINTER("unit_slots", d->unit_slots),
-        POINTER("partial_o", d->partial_o),
-        POINTER("partial_lse", d->partial_lse), POINTER("out", d->out),
-        NUMBER("out_batch_stride", m->H * m->R * 2),
-        NUMBER("out_token_stride", m->H * m->R * 2),
-        NUMBER("out_head_stride", m->R * 2), POINTER("lse", 0),
-        NUMBER("lse_batch_stride", 0), NUMBER("lse_token_stride", 0),
-        NUMBER("lse_head_stride", 0), NUMBER("batch", BATCH),
-        NUMBER("q_len", 1), NUMBER("rows_per_tile", d->M)};
+    struct arg args[] = {POINTER("header", d->header),
+                         POINTER("unit_slots", d->unit_slots),
+                         POINTER("partial_o", d->partial_o),
+                         POINTER("partial_lse", d->partial_lse),
+                         POINTER("out", d->out),
+                         NUMBER("out_batch_stride", m->H * m->R * 2),
+                         NUMBER("out_token_stride", m->H * m->R * 2),
+                         NUMBER("out_head_stride", m->R * 2),
+                         POINTER("lse", 0),
+                         NUMBER("lse_batch_stride", 0),
+                         NUMBER("lse_token_stride", 0),
+                         NUMBER("lse_head_stride", 0),
+                         NUMBER("batch", BATCH),
+                         NUMBER("q_len", 1),
+                         NUMBER("rows_per_tile", d->M)};
     LAUNCH(s, find(s, "mqa_combine", ""), args);
 }
 
@@ -484,13 +517,16 @@ static uint64_t absorb_values(struct server *s, uint64_t o, uint64_t kv_b)
     const struct step_model *m = &s->step.m;
     uint64_t head = (uint64_t)((m->DN + m->DV) * m->R * 2);
     uint64_t out = device_memory((size_t)(BATCH * m->H * m->DV) * 2);
-    struct arg args[] = {
-        POINTER("o", o), NUMBER("o_token_stride", m->H * m->R * 2),
-        NUMBER("o_head_stride", m->R * 2), POINTER("kv_b", kv_b),
-        NUMBER("kv_b_head_stride", head),
-        NUMBER("kv_b_row_stride", m->R * 2), POINTER("out", out),
-        NUMBER("out_token_stride", m->H * m->DV * 2),
-        NUMBER("out_head_stride", m->DV * 2), NUMBER("tokens", BATCH)};
+    struct arg args[] = {POINTER("o", o),
+                         NUMBER("o_token_stride", m->H * m->R * 2),
+                         NUMBER("o_head_stride", m->R * 2),
+                         POINTER("kv_b", kv_b),
+                         NUMBER("kv_b_head_stride", head),
+                         NUMBER("kv_b_row_stride", m->R * 2),
+                         POINTER("out", out),
+                         NUMBER("out_token_stride", m->H * m->DV * 2),
+                         NUMBER("out_head_stride", m->DV * 2),
+                         NUMBER("tokens", BATCH)};
     LAUNCH(s, find(s, "absorb_v", ""), args);
     return out;
 }

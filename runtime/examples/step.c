@@ -189,8 +189,7 @@ static void attend(const struct step *s, int b, int head, int first,
         for (int v = 0; v < s->m.DV; v++)
             out[v] += p[i] / sum *
                       project(s, head, s->m.DN + v,
-                              s->latent + (size_t)(first + i) *
-                                              (size_t)s->m.R);
+                              s->latent + (size_t)(first + i) * (size_t)s->m.R);
     free(p);
 }
 

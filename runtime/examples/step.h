@@ -24,12 +24,12 @@ struct step {
     struct step_model m;
     int batch, length[STEP_MAX_BATCH]; /* keys of a request, its newest too */
     int tokens, longest;
-    uint16_t *latent; /* [tokens, R] of all keys, request after request */
-    uint16_t *k_rope; /* [tokens, DR] before rotation */
-    uint16_t *q_nope; /* [batch, H, DN] */
-    uint16_t *q_rope; /* [batch, H, DR] before rotation */
-    uint16_t *kv_b;   /* [H, DN + DV, R], the checkpoint's kv_b_proj */
-    float *cos_sin;   /* [longest, cos DR/2 | sin DR/2] */
+    uint16_t *latent;     /* [tokens, R] of all keys, request after request */
+    uint16_t *k_rope;     /* [tokens, DR] before rotation */
+    uint16_t *q_nope;     /* [batch, H, DN] */
+    uint16_t *q_rope;     /* [batch, H, DR] before rotation */
+    uint16_t *kv_b;       /* [H, DN + DV, R], the checkpoint's kv_b_proj */
+    float *cos_sin;       /* [longest, cos DR/2 | sin DR/2] */
     int64_t *positions;   /* [tokens] */
     int64_t *q_positions; /* [batch] */
 };

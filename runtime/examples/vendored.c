@@ -39,20 +39,20 @@ static const int lengths[BATCH] = {5, 64, 130};
  */
 
 /* X(return type, name, parameters) */
-#define DRIVER(X)                                                            \
-    X(cuInit, (unsigned))                                                    \
-    X(cuDeviceGet, (int *, int))                                             \
-    X(cuDevicePrimaryCtxRetain, (void **, int))                              \
-    X(cuCtxSetCurrent, (void *))                                             \
-    X(cuCtxSynchronize, (void))                                              \
-    X(cuModuleLoadData, (void **, const void *))                             \
-    X(cuModuleGetFunction, (void **, void *, const char *))                  \
-    X(cuFuncSetAttribute, (void *, int, int))                                \
-    X(cuMemAlloc_v2, (uint64_t *, size_t))                                   \
-    X(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                     \
-    X(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                           \
-    X(cuLaunchKernel,                                                        \
-      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,   \
+#define DRIVER(X)                                                              \
+    X(cuInit, (unsigned))                                                      \
+    X(cuDeviceGet, (int *, int))                                               \
+    X(cuDevicePrimaryCtxRetain, (void **, int))                                \
+    X(cuCtxSetCurrent, (void *))                                               \
+    X(cuCtxSynchronize, (void))                                                \
+    X(cuModuleLoadData, (void **, const void *))                               \
+    X(cuModuleGetFunction, (void **, void *, const char *))                    \
+    X(cuFuncSetAttribute, (void *, int, int))                                  \
+    X(cuMemAlloc_v2, (uint64_t *, size_t))                                     \
+    X(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                       \
+    X(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                             \
+    X(cuLaunchKernel,                                                          \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,     \
        unsigned, void *, void **, void **))
 
 static struct {
@@ -82,8 +82,8 @@ static void open_driver(void)
         fprintf(stderr, "vendored: %s\n", dlerror());
         exit(1);
     }
-#define LOOK_UP(name, parameters)                                            \
-    *(void **)&cu.name = dlsym(library, #name);                              \
+#define LOOK_UP(name, parameters)                                              \
+    *(void **)&cu.name = dlsym(library, #name);                                \
     check(cu.name ? 0 : -1, #name " is missing");
     DRIVER(LOOK_UP)
 #undef LOOK_UP
@@ -118,8 +118,7 @@ static const struct mla_emitted_kernel *find(const char *family,
     for (int i = 0; i < mla_x_ecomla_smollm_135m_kernel_count; i++) {
         const struct mla_emitted_kernel *k =
             &mla_x_ecomla_smollm_135m_kernels[i];
-        if (strcmp(k->family, family) == 0 &&
-            strcmp(k->variant, variant) == 0)
+        if (strcmp(k->family, family) == 0 && strcmp(k->variant, variant) == 0)
             return k;
     }
     fprintf(stderr, "vendored: no kernel %s %s\n", family, variant);
@@ -153,8 +152,7 @@ static void *load(const struct mla_emitted_kernel *k)
 }
 
 /* min(max, product of the factors), as the header says. */
-static unsigned grid_axis(const struct mla_emitted_axis *axis,
-                          const void *args)
+static unsigned grid_axis(const struct mla_emitted_axis *axis, const void *args)
 {
     uint64_t product = 1;
 
@@ -289,47 +287,44 @@ static struct mla_decode_plan_args plan(const struct mla_emitted_kernel *k)
 }
 
 /* Queries to outputs in the latent space, [BATCH, H, R]. */
-static void *decode(const struct step *s, const struct cache *c,
-                    const void *q)
+static void *decode(const struct step *s, const struct cache *c, const void *q)
 {
     const struct mla_emitted_kernel *k = find("mqa_decode", "m16");
     struct mla_decode_plan_args list = plan(k);
     size_t rows = (size_t)(2 * CTAS * k->tile_m);
-    struct mla_mqa_decode_args a = {
-        .q = q,
-        .q_batch_stride = H * ROW,
-        .q_token_stride = H * ROW,
-        .q_head_stride = ROW,
-        .kv_cache = c->rows,
-        .page_stride = P * ROW,
-        .row_stride = ROW,
-        .block_table = c->block_table,
-        .block_table_stride = WIDTH * 4,
-        .header = list.header,
-        .item_begin = list.item_begin,
-        .items = list.items,
-        .partial_o = device_memory(rows * R * 4),
-        .partial_lse = device_memory(rows * 4),
-        .out = device_memory(BATCH * H * R * 2),
-        .out_batch_stride = H * R * 2,
-        .out_token_stride = H * R * 2,
-        .out_head_stride = R * 2,
-        .softmax_scale = (float)s->m.scale,
-        .batch = BATCH,
-        .q_len = 1,
-        .ctas = CTAS};
-    struct mla_mqa_combine_args b = {
-        .header = list.header,
-        .unit_slots = list.unit_slots,
-        .partial_o = a.partial_o,
-        .partial_lse = a.partial_lse,
-        .out = a.out,
-        .out_batch_stride = H * R * 2,
-        .out_token_stride = H * R * 2,
-        .out_head_stride = R * 2,
-        .batch = BATCH,
-        .q_len = 1,
-        .rows_per_tile = k->tile_m};
+    struct mla_mqa_decode_args a = {.q = q,
+                                    .q_batch_stride = H * ROW,
+                                    .q_token_stride = H * ROW,
+                                    .q_head_stride = ROW,
+                                    .kv_cache = c->rows,
+                                    .page_stride = P * ROW,
+                                    .row_stride = ROW,
+                                    .block_table = c->block_table,
+                                    .block_table_stride = WIDTH * 4,
+                                    .header = list.header,
+                                    .item_begin = list.item_begin,
+                                    .items = list.items,
+                                    .partial_o = device_memory(rows * R * 4),
+                                    .partial_lse = device_memory(rows * 4),
+                                    .out = device_memory(BATCH * H * R * 2),
+                                    .out_batch_stride = H * R * 2,
+                                    .out_token_stride = H * R * 2,
+                                    .out_head_stride = R * 2,
+                                    .softmax_scale = (float)s->m.scale,
+                                    .batch = BATCH,
+                                    .q_len = 1,
+                                    .ctas = CTAS};
+    struct mla_mqa_combine_args b = {.header = list.header,
+                                     .unit_slots = list.unit_slots,
+                                     .partial_o = a.partial_o,
+                                     .partial_lse = a.partial_lse,
+                                     .out = a.out,
+                                     .out_batch_stride = H * R * 2,
+                                     .out_token_stride = H * R * 2,
+                                     .out_head_stride = R * 2,
+                                     .batch = BATCH,
+                                     .q_len = 1,
+                                     .rows_per_tile = k->tile_m};
     launch(k, &a);
     launch(find("mqa_combine", ""), &b);
     return a.out;

@@ -34,8 +34,8 @@ static char *below(mla_context *ctx, const char *name, const char *rest)
 
 char *mla__cache_path(mla_context *ctx)
 {
-    const char *named = ctx->options.cache ? ctx->options.cache
-                                           : getenv("MLA_CACHE");
+    const char *named =
+        ctx->options.cache ? ctx->options.cache : getenv("MLA_CACHE");
     char *path;
 
     if (named)
@@ -195,8 +195,8 @@ void mla__cache_unlock(mla_context *ctx, const char *key)
 /* A writer holds its folder locked while it lives (cache_entry.c). */
 static void sweep_one(int folder, const char *name)
 {
-    int fd = openat(folder, name,
-                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd =
+        openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)

@@ -40,8 +40,7 @@ struct mla__cache *mla__cache_open(mla_context *ctx);
 void mla__cache_close(mla_context *ctx);
 
 /* Reads the entry; false if there is none that is sound. */
-bool mla__cache_read(mla_context *ctx, const char *key,
-                     struct mla__image *out);
+bool mla__cache_read(mla_context *ctx, const char *key, struct mla__image *out);
 
 /* Publishes an entry; on failure there is none, and a line of log. */
 void mla__cache_write(mla_context *ctx, const char *key,

@@ -37,11 +37,10 @@ static int sum_text(char *out, size_t size, const char *key,
 
 /* A regular file of ours of at most `most` bytes; -1 for anything else.  A
  * pipe must not make us wait, hence O_NONBLOCK. */
-static int open_plain(int folder, const char *name, size_t most,
-                      size_t *bytes)
+static int open_plain(int folder, const char *name, size_t most, size_t *bytes)
 {
-    int fd = openat(folder, name,
-                    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd =
+        openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct stat st;
 
     if (fd < 0)
@@ -88,8 +87,8 @@ static char *read_plain(mla_context *ctx, int folder, const char *name,
 /* The entry's folder: ours, and of nobody else to write. */
 static int open_entry(int cache, const char *key)
 {
-    int fd = openat(cache, key,
-                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd =
+        openat(cache, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
 
     if (fd < 0)
@@ -111,8 +110,8 @@ static bool read_entry(mla_context *ctx, int entry, const char *key,
     char *sum = read_plain(ctx, entry, "sum", MAX_SUM, &bytes);
     bool good = false;
 
-    out->data = sum ? read_plain(ctx, entry, "image", MAX_IMAGE, &out->bytes)
-                    : NULL;
+    out->data =
+        sum ? read_plain(ctx, entry, "image", MAX_IMAGE, &out->bytes) : NULL;
     if (out->data) {
         sum_text(want, sizeof(want), key, out);
         good = strcmp(want, sum) == 0;
@@ -128,8 +127,7 @@ static bool read_entry(mla_context *ctx, int entry, const char *key,
 static void fresh_name(char out[NAME])
 {
     unsigned long long random = 0;
-    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) !=
-        sizeof(random))
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
         random = (unsigned long long)getpid();
     snprintf(out, NAME, "tmp.%016llx", random);
 }
@@ -156,8 +154,7 @@ static void put_away(mla_context *ctx, const char *key)
         mla__cache_remove(c->folder, name);
 }
 
-bool mla__cache_read(mla_context *ctx, const char *key,
-                     struct mla__image *out)
+bool mla__cache_read(mla_context *ctx, const char *key, struct mla__image *out)
 {
     struct mla__cache *c = mla__cache_open(ctx);
     bool good = false;
@@ -188,8 +185,7 @@ static void empty_folder(int folder, const char *name)
     int fd;
 
     fchmodat(folder, name, 0700, 0);
-    fd = openat(folder, name,
-                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     list = fd < 0 ? NULL : fdopendir(fd);
     if (!list && fd >= 0)
         close(fd);
@@ -230,8 +226,7 @@ static bool write_plain(int folder, const char *name, const char *data,
                         size_t bytes)
 {
     int fd = openat(folder, name,
-                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                    0600);
+                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     bool good;
 
     if (fd < 0)
@@ -248,8 +243,7 @@ static bool fill_entry(int entry, const char *key,
     int bytes = sum_text(sum, sizeof(sum), key, image);
 
     return write_plain(entry, "image", image->data, image->bytes) &&
-           write_plain(entry, "sum", sum, (size_t)bytes) &&
-           fsync(entry) == 0;
+           write_plain(entry, "sum", sum, (size_t)bytes) && fsync(entry) == 0;
 }
 
 /* Fills the folder `name` and renames it to its key.  The lock tells
@@ -257,15 +251,14 @@ static bool fill_entry(int entry, const char *key,
 static int fill_and_move(int cache, const char *name, const char *key,
                          const struct mla__image *image)
 {
-    int entry = openat(cache, name,
-                       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int entry =
+        openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int error = 0;
 
     if (entry < 0)
         return errno;
     flock(entry, LOCK_EX | LOCK_NB);
-    if (!fill_entry(entry, key, image) ||
-        renameat(cache, name, cache, key))
+    if (!fill_entry(entry, key, image) || renameat(cache, name, cache, key))
         error = errno;
     close(entry);
     return error;

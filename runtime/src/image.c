@@ -18,8 +18,8 @@ void mla__image_free(mla_context *ctx, struct mla__image *image)
  * path does not count), every option and with them the architecture, the kind
  * of image and the compiler's own code.  False if there is no compiler: what
  * it would make is not known then. */
-static bool make_key(mla_context *ctx, const mla_kernel *k,
-                     enum mla__kind kind, char key[MLA__SHA256_HEX + 1])
+static bool make_key(mla_context *ctx, const mla_kernel *k, enum mla__kind kind,
+                     char key[MLA__SHA256_HEX + 1])
 {
     const char *texts[4 + MLA__NVRTC_OPTIONS];
     const char *identity = mla__nvrtc_identity(ctx);
@@ -108,7 +108,7 @@ struct work {
  * include nothing. */
 static bool includes(const char *source)
 {
-    for (const char *p = source; (p = strchr(p, '#')); ) {
+    for (const char *p = source; (p = strchr(p, '#'));) {
         p += 1 + strspn(p + 1, " \t");
         if (strncmp(p, "include", 7) == 0)
             return true;
@@ -128,8 +128,8 @@ static mla_status make(mla_context *ctx, void *user, struct mla__image *out)
         return status;
     mla__cache_lock(ctx, w->key);
     if (!mla__cache_read(ctx, w->key, out)) {
-        status = mla__nvrtc_compile(ctx, source, k->source, k->arch, w->kind,
-                                    out);
+        status =
+            mla__nvrtc_compile(ctx, source, k->source, k->arch, w->kind, out);
         if (!status && !includes(source))
             mla__cache_write(ctx, w->key, out);
     }

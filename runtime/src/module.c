@@ -28,8 +28,7 @@ static int load_image(mla_kernel *k, const char *image, char *log)
 static bool wants_ptx(int result)
 {
     return result == MLA__CUDA_NO_BINARY_FOR_GPU ||
-           result == MLA__CUDA_INVALID_IMAGE ||
-           result == MLA__CUDA_INVALID_PTX;
+           result == MLA__CUDA_INVALID_IMAGE || result == MLA__CUDA_INVALID_PTX;
 }
 
 /* A refusal of code that was made for the device holds for all of it, unless
@@ -55,12 +54,11 @@ static mla_status ptx_refused(mla_kernel *k, int result, const char *image,
     int driver = ctx->info.driver_version;
 
     mla__cuda_fail(ctx, "cuModuleLoadDataEx", result);
-    return mla__fail(ctx, MLA_CUDA,
-                     "%s: PTX %.*s on driver %d.%d (%s): %s%s%s", k->symbol,
-                     version ? (int)strcspn(version, "\n") : 0,
-                     version ? version : "", driver / 1000,
-                     driver % 1000 / 10, ctx->driver.path,
-                     ctx->error ? ctx->error : "", *log ? "\n" : "", log);
+    return mla__fail(ctx, MLA_CUDA, "%s: PTX %.*s on driver %d.%d (%s): %s%s%s",
+                     k->symbol, version ? (int)strcspn(version, "\n") : 0,
+                     version ? version : "", driver / 1000, driver % 1000 / 10,
+                     ctx->driver.path, ctx->error ? ctx->error : "",
+                     *log ? "\n" : "", log);
 }
 
 /* The opt-in limit is asked before the driver is, so that the error can say
@@ -81,8 +79,7 @@ static mla_status opt_into_smem(mla_kernel *k)
         return MLA_OK;
     result = ctx->driver.function_set(k->function, MLA__FUNC_MAX_DYNAMIC_SMEM,
                                       (int)k->smem_dynamic);
-    return result ? mla__cuda_fail(ctx, "cuFuncSetAttribute", result)
-                  : MLA_OK;
+    return result ? mla__cuda_fail(ctx, "cuFuncSetAttribute", result) : MLA_OK;
 }
 
 /* Leaves nothing loaded on failure. */
@@ -128,8 +125,7 @@ mla_status mla__module_load(mla_kernel *k, const struct mla__image *image,
     if (!log)
         return mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s", k->symbol);
     result = load_image(k, image->data, log);
-    status = result ? refuse(k, image, result, log, refused)
-                    : load_function(k);
+    status = result ? refuse(k, image, result, log, refused) : load_function(k);
     if (!result && image->kind == MLA__CUBIN)
         ctx->takes = MLA__TAKES_CUBINS;
     mla__free(ctx, log);

@@ -26,8 +26,7 @@ static const char *const bare_names[] = {"libnvrtc.so.13", "libnvrtc.so.12",
 
 /* root/pattern, with the root's own wildcard characters made plain: a
  * directory may be called anything. */
-static void join(char *out, size_t size, const char *root,
-                 const char *pattern)
+static void join(char *out, size_t size, const char *root, const char *pattern)
 {
     size_t n = 0;
     for (; *root && n + 3 < size; root++) {

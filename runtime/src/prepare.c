@@ -17,8 +17,7 @@
  */
 
 /* Loads an image and lets go of it. */
-static mla_status load(mla_kernel *k, struct mla__image *image,
-                       bool *refused)
+static mla_status load(mla_kernel *k, struct mla__image *image, bool *refused)
 {
     mla_status status = mla__module_load(k, image, refused);
     mla__image_free(k->owner->ctx, image);
@@ -27,8 +26,7 @@ static mla_status load(mla_kernel *k, struct mla__image *image,
 
 /* Without a compiler, as far as that goes: *missing is set, and *kind says
  * what the compiler is to make, when there is nothing that the driver takes. */
-static mla_status load_found(mla_kernel *k, enum mla__kind *kind,
-                             bool *missing)
+static mla_status load_found(mla_kernel *k, enum mla__kind *kind, bool *missing)
 {
     mla_context *ctx = k->owner->ctx;
     struct mla__image image;
@@ -175,8 +173,8 @@ static void *work(void *user)
 
     while ((job = take_job(crew))) {
         begin_job(crew, job);
-        job->status = mla__image_compile(&job->ctx, job->k, job->kind,
-                                         &job->image);
+        job->status =
+            mla__image_compile(&job->ctx, job->k, job->kind, &job->image);
         hand_over(crew, job);
     }
     return NULL;
@@ -258,9 +256,8 @@ static int thread_count(const struct crew *crew)
     int wanted = crew->options->jobs;
 
     if (wanted <= 0)
-        wanted = sched_getaffinity(0, sizeof(cpus), &cpus)
-                     ? 1
-                     : CPU_COUNT(&cpus);
+        wanted =
+            sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : CPU_COUNT(&cpus);
     return wanted < crew->count ? wanted : crew->count;
 }
 
@@ -320,8 +317,7 @@ static mla_status read_options(const mla_prepare_options *given,
         return MLA_OK;
     if (given->size < sizeof(given->size))
         return MLA_INVALID_ARGUMENT;
-    memcpy(out, given, given->size < sizeof(*out) ? given->size
-                                                  : sizeof(*out));
+    memcpy(out, given, given->size < sizeof(*out) ? given->size : sizeof(*out));
     return MLA_OK;
 }
 
@@ -339,8 +335,7 @@ static mla_status run_crew(struct crew *crew, mla_kernel *const *kernels)
     if (crew->status)
         mla__fail(ctx, crew->status, "%s%s",
                   crew->error ? crew->error : "out of memory",
-                  crew->total - crew->ready > 1 ? "\n(others failed too)"
-                                                : "");
+                  crew->total - crew->ready > 1 ? "\n(others failed too)" : "");
     mla__leave(ctx);
     return crew->status;
 }
@@ -401,8 +396,7 @@ static bool chosen(const mla_kernels *set, const mla_kernel *k)
     return true;
 }
 
-mla_status mla_prepare_all(mla_kernels *set,
-                           const mla_prepare_options *options)
+mla_status mla_prepare_all(mla_kernels *set, const mla_prepare_options *options)
 {
     mla_kernel **list;
     mla_status status;

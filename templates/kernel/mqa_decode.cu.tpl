@@ -72,7 +72,7 @@ static __device__ __forceinline__ lane_role role()
 
 ${emit.signature(plan)}
 {
-    extern __shared__ __align__(1024) char shared[];
+    extern __shared__ __align__(128) char shared[];
     const mla_u32 base = (mla_u32)__cvta_generic_to_shared(shared);
     const lane_role me = role();
 

@@ -29,4 +29,7 @@ done
 for program in pool-bench dispatch-bench; do
     "build/$program" $json || status=1
 done
+# Cold and warm start, one architecture.
+build/mlagen gen deepseek-v3 --arch sm_80 -o "$scratch/start" -q
+MLA_CACHE=$scratch/cache build/start-bench $json "$scratch/start" || status=1
 exit $status

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * start_bench.c DIR: how long a server waits for its kernels.
+ * start-bench [--json] DIR: how long a server waits for its kernels.
  *
- * Every kernel of a directory that the device would use is put onto it, three
- * times: with an empty cache (all are compiled), with the cache of the first
- * time, and the same again for machine code, whose loading a driver that
- * accepts everything stands in for.  The driver's own time is told apart: on
- * the virtual GPU it is the parsing of PTX and says nothing about a GPU.
+ * Every kernel of a generated directory that the device would use is put onto
+ * it, cold (with an empty cache: all are compiled) and warm (from the cache);
+ * as PTX, and as machine code, for which a driver that accepts everything
+ * stands in.  The driver's own time is told apart: on the virtual GPU it is
+ * the parsing of PTX and says nothing about a GPU.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 
 #include "internal.h"
 
+static bool json;
 static double in_driver; /* milliseconds */
 static int (*real_load)(void **, const void *, unsigned, int *, void **);
 
@@ -111,7 +112,11 @@ static int start(const char *directory, bool machine_code, const char *name)
     opened = now_ms();
     if (mla_prepare_all(set, &prepare))
         return fail(ctx, "prepare");
-    printf("%-6s %-5s %3d kernels %9.1f ms (manifest %.1f, driver %.1f)\n",
+    printf(json ? "{\"figure\": \"start, %s, %s\", \"kernels\": %d, "
+                  "\"ms\": %.1f, \"manifest_ms\": %.1f, "
+                  "\"driver_ms\": %.1f}\n"
+                : "start, %-5s %-5s %3d kernels %9.1f ms (manifest %.1f, "
+                  "driver %.1f)\n",
            machine_code ? "cubin" : "ptx", name, kernels, now_ms() - begin,
            opened - begin, in_driver);
     mla_kernels_free(set);
@@ -121,12 +126,14 @@ static int start(const char *directory, bool machine_code, const char *name)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: start_bench DIR (MLA_CACHE names an empty "
-                        "folder)\n");
+    const char *folder = argv[argc - 1];
+
+    json = argc == 3 && strcmp(argv[1], "--json") == 0;
+    if (argc != 2 + json) {
+        fprintf(stderr, "usage: start-bench [--json] DIR (MLA_CACHE names an "
+                        "empty folder)\n");
         return 2;
     }
-    return start(argv[1], false, "cold") || start(argv[1], false, "warm") ||
-           start(argv[1], true, "cold") || start(argv[1], true, "warm") ||
-           start(argv[1], true, "warm");
+    return start(folder, false, "cold") || start(folder, false, "warm") ||
+           start(folder, true, "cold") || start(folder, true, "warm");
 }

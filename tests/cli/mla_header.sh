@@ -40,6 +40,8 @@ ok "every exported name is in the header" \
     [ -z "$(comm -23 exported named)" ]
 expect_lines exported "$(grep -c '^MLA_API' "$header")" \
     "and every declaration is exported"
+ok "libmla.so exports functions and nothing else" \
+    [ "$(nm -D --defined-only "$BUILD/libmla.so" | grep -vc ' T ')" -eq 0 ]
 ok "libmla.so needs libc and its parts only" sh -c \
     "! readelf -d '$BUILD/libmla.so' | grep NEEDED | grep -vE 'lib(c|m|dl|pthread)\.so'"
 

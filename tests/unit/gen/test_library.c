@@ -95,6 +95,39 @@ static void a_later_stage_runs_the_ones_before(void **state) {
     mlagen_close(g);
 }
 
+/* Names one a line, as mlagen_list_outputs has them. */
+static enum mlagen_status note_file(void *user, const char *path,
+                                    const char *data, size_t size) {
+    assert_int_equal(data[size], 0);
+    assert_true(size > 100);
+    mlagen_buf_printf(user, "%s\n", path);
+    return MLAGEN_OK;
+}
+
+static enum mlagen_status stop(void *user, const char *path, const char *data,
+                               size_t size) {
+    (void)path, (void)data, (void)size;
+    ++*(int *)user;
+    return MLAGEN_DIFFERENT;
+}
+
+static void the_generation_can_be_had_in_memory(void **state) {
+    (void)state;
+    struct mlagen_diags d = {0};
+    struct mlagen_buf listed = {0}, had = {0};
+    struct mlagen *g = load_tiny();
+    int calls = 0;
+    assert_int_equal(mlagen_list_outputs(g, false, &listed, &d), MLAGEN_OK);
+    assert_int_equal(mlagen_files(g, note_file, &had, &d), MLAGEN_OK);
+    assert_string_equal(had.data, listed.data);
+    assert_int_equal(mlagen_files(g, stop, &calls, &d), MLAGEN_DIFFERENT);
+    assert_int_equal(calls, 1);
+    assert_diags(&d, "");
+    mlagen_buf_free(&listed);
+    mlagen_buf_free(&had);
+    mlagen_close(g);
+}
+
 static void a_context_goes_on_after_a_bad_spec(void **state) {
     (void)state;
     struct mlagen_diags d = {0};
@@ -243,6 +276,7 @@ int main(void) {
         cmocka_unit_test(options_of_another_size_are_refused),
         cmocka_unit_test(a_bad_prefix_or_arch_is_refused_by_name),
         cmocka_unit_test(a_later_stage_runs_the_ones_before),
+        cmocka_unit_test(the_generation_can_be_had_in_memory),
         cmocka_unit_test(a_context_goes_on_after_a_bad_spec),
         cmocka_unit_test(an_override_is_a_reason_for_other_kernels),
         cmocka_unit_test(make_reads_the_dependency_file),

@@ -81,8 +81,7 @@ static void set_load(struct set *s, mla_context *ctx, int number,
              "\"src/k.cu\", \"bytes\": 1, \"sha256\": \"%s\"}], "
              "\"kernels\": [%s]}",
              hash, kernel);
-    s->files[0] = (mla_file){"manifest.json", s->manifest,
-                             strlen(s->manifest)};
+    s->files[0] = (mla_file){"manifest.json", s->manifest, strlen(s->manifest)};
     s->files[1] = (mla_file){"src/k.cu", s->source, strlen(s->source)};
     if (mla_load_files(ctx, "memory", s->files, 2, &s->kernels) != MLA_OK)
         abort();
@@ -185,8 +184,10 @@ __attribute__((unused)) static const char *only_entry(const char *file)
 static void remove_tree(const char *path)
 {
     char command[8300];
-    snprintf(command, sizeof(command), "chmod -R u+rwx '%s' 2>/dev/null; "
-             "rm -rf '%s'", path, path);
+    snprintf(command, sizeof(command),
+             "chmod -R u+rwx '%s' 2>/dev/null; "
+             "rm -rf '%s'",
+             path, path);
     if (system(command))
         abort();
 }

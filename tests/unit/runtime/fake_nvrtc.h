@@ -22,7 +22,7 @@ static struct fake_compiler {
     atomic_int under_way, most_under_way;
     int ms;       /* that a compilation takes */
     int refusing; /* the number of a source that does not compile; -1 */
-} *fake_compiler;
+} * fake_compiler;
 
 struct fake_program {
     char *source;
@@ -136,9 +136,9 @@ static int fake_nvrtc_destroy(void **program)
 static void fake_compiler_reset(void)
 {
     if (!fake_compiler)
-        fake_compiler = mmap(NULL, sizeof(*fake_compiler),
-                             PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        fake_compiler =
+            mmap(NULL, sizeof(*fake_compiler), PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (fake_compiler == MAP_FAILED)
         abort();
     memset(fake_compiler, 0, sizeof(*fake_compiler));
@@ -166,8 +166,7 @@ static void fake_nvrtc(mla_context *ctx, const char *identity)
         .log = fake_nvrtc_log,
         .destroy = fake_nvrtc_destroy,
     };
-    snprintf(ctx->nvrtc.identity, sizeof(ctx->nvrtc.identity), "%s",
-             identity);
+    snprintf(ctx->nvrtc.identity, sizeof(ctx->nvrtc.identity), "%s", identity);
 }
 
 /* All compilations so far. */

@@ -14,14 +14,40 @@
 
 #include "mla.h"
 
-static const char *const statuses[] = {
-    "OK", "INVALID_ARGUMENT", "OUT_OF_MEMORY", "IO", "BAD_MANIFEST",
-    "CORRUPT", "NO_DRIVER", "NO_DEVICE", "NO_KERNEL", "AMBIGUOUS",
-    "NO_COMPILER", "COMPILE", "CUDA", "DEVICE_LIMIT", "UNKNOWN_FIELD",
-    "TYPE", "RANGE", "UNSET", "NULL_POINTER", "MISALIGNED", "VERSION",
-    "OUT_OF_PAGES", "OUT_OF_SEQUENCES", "TOO_LONG", "NO_SEQUENCE", "DROPPED",
-    "BAD_PAGE", "DOUBLE_FREE", "STREAMS", "CAPTURING", "BROKEN", "NO_POLICY",
-    "NO_METHOD", "FORKED"};
+static const char *const statuses[] = {"OK",
+                                       "INVALID_ARGUMENT",
+                                       "OUT_OF_MEMORY",
+                                       "IO",
+                                       "BAD_MANIFEST",
+                                       "CORRUPT",
+                                       "NO_DRIVER",
+                                       "NO_DEVICE",
+                                       "NO_KERNEL",
+                                       "AMBIGUOUS",
+                                       "NO_COMPILER",
+                                       "COMPILE",
+                                       "CUDA",
+                                       "DEVICE_LIMIT",
+                                       "UNKNOWN_FIELD",
+                                       "TYPE",
+                                       "RANGE",
+                                       "UNSET",
+                                       "NULL_POINTER",
+                                       "MISALIGNED",
+                                       "VERSION",
+                                       "OUT_OF_PAGES",
+                                       "OUT_OF_SEQUENCES",
+                                       "TOO_LONG",
+                                       "NO_SEQUENCE",
+                                       "DROPPED",
+                                       "BAD_PAGE",
+                                       "DOUBLE_FREE",
+                                       "STREAMS",
+                                       "CAPTURING",
+                                       "BROKEN",
+                                       "NO_POLICY",
+                                       "NO_METHOD",
+                                       "FORKED"};
 
 static void every_status_keeps_its_number(void **state)
 {
@@ -45,7 +71,7 @@ static void an_unknown_status_has_a_name_too(void **state)
     assert_string_equal(mla_status_text((mla_status)-1), "unknown status");
 }
 
-#define AT(type, member, offset)                                             \
+#define AT(type, member, offset)                                               \
     assert_int_equal(offsetof(type, member), offset)
 
 static void structs_grow_only_at_their_ends(void **state)
@@ -89,8 +115,7 @@ static void older_options_are_taken(void **state)
     assert_int_equal(mla_context_create(&options, &ctx), MLA_OK);
     mla_context_destroy(ctx);
     options.size = 4;
-    assert_int_equal(mla_context_create(&options, &ctx),
-                     MLA_INVALID_ARGUMENT);
+    assert_int_equal(mla_context_create(&options, &ctx), MLA_INVALID_ARGUMENT);
 }
 
 static void a_header_of_another_version_is_refused(void **state)

@@ -90,9 +90,9 @@ static void whatever_the_image_depends_on_is_in_its_key(void **state)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < count; i++) {
             mla_context *ctx = world_context_of(rows[i].compiler);
-            assert_int_equal(world_get(ctx, rows[i].number, rows[i].arch,
-                                       rows[i].kind),
-                             MLA_OK);
+            assert_int_equal(
+                world_get(ctx, rows[i].number, rows[i].arch, rows[i].kind),
+                MLA_OK);
             assert_int_equal(fake_compilations(), round ? count : i + 1);
             mla_context_destroy(ctx);
         }
@@ -102,9 +102,8 @@ static void whatever_the_image_depends_on_is_in_its_key(void **state)
 static void equal_concatenations_have_different_keys(void **state)
 {
     static const char *const a[] = {"ab", "c"}, *const b[] = {"a", "bc"},
-                                   *const c[] = {"abc", ""};
-    char x[MLA__SHA256_HEX + 1], y[MLA__SHA256_HEX + 1],
-        z[MLA__SHA256_HEX + 1];
+                             *const c[] = {"abc", ""};
+    char x[MLA__SHA256_HEX + 1], y[MLA__SHA256_HEX + 1], z[MLA__SHA256_HEX + 1];
 
     (void)state;
     mla__sha256_texts(a, 2, x);
@@ -126,8 +125,7 @@ static void a_source_with_includes_is_not_kept(void **state)
         struct set s;
         set_load(&s, ctx, 1, "sm_80", texts[i]);
         assert_int_equal(mla__image_begin(ctx), MLA_OK);
-        assert_int_equal(mla__image_compile(ctx, s.kernel, MLA__CUBIN,
-                                            &image),
+        assert_int_equal(mla__image_compile(ctx, s.kernel, MLA__CUBIN, &image),
                          MLA_OK);
         assert_int_equal(entry_count(), 0);
         mla__image_free(ctx, &image);
@@ -161,8 +159,7 @@ static void an_edited_source_is_an_error_with_a_full_cache(void **state)
     assert_int_equal(world_start(1), MLA_OK);
     set_load(&s, ctx, 1, "sm_80", "");
     s.source[strlen(s.source) - 1] = ' ';
-    assert_int_equal(mla__image_find(ctx, s.kernel, MLA__CUBIN, &image,
-                                     &found),
+    assert_int_equal(mla__image_find(ctx, s.kernel, MLA__CUBIN, &image, &found),
                      MLA_CORRUPT);
     assert_false(found);
     set_free(&s);
@@ -346,8 +343,8 @@ static void something_else_in_an_entrys_place_is_put_away(void **state)
 static void an_entry_of_another_key_is_not_believed(void **state)
 {
     static const char *const swaps[] = {
-        "cp %1$s/image %2$s/image", "cp %1$s/sum %2$s/sum",
-        "cp %1$s/* %2$s/", "rm -r %2$s; cp -r %1$s %2$s"};
+        "cp %1$s/image %2$s/image", "cp %1$s/sum %2$s/sum", "cp %1$s/* %2$s/",
+        "rm -r %2$s; cp -r %1$s %2$s"};
     char one[8192], command[40000];
 
     (void)state;
@@ -421,8 +418,7 @@ static void a_useless_folder_costs_one_line_of_log(void **state)
         for (int n = 1; n < 4; n++)
             assert_int_equal(world_get(ctx, n, "sm_80", MLA__PTX), MLA_OK);
         if (world.lines != 1)
-            fail_msg("row %zu: %d lines, last %s", i, world.lines,
-                     world.last);
+            fail_msg("row %zu: %d lines, last %s", i, world.lines, world.last);
         mla_context_destroy(ctx);
     }
     strcpy(world.folder, saved);

@@ -109,6 +109,47 @@ static void sources_become_ptx_for_exactly_their_architecture(void **state)
     mla_context_destroy(ctx);
 }
 
+static void sources_become_machine_code_where_that_is_asked_for(void **state)
+{
+    static const char source[] = "extern \"C\" __global__ void k(int *p) "
+                                 "{ *p = 1; }";
+    mla_context *ctx = fake_context(NULL);
+    struct mla__image image;
+
+    (void)state;
+    assert_int_equal(mla__nvrtc_compile(ctx, source, "src/test.cu",
+                                        (struct mla__arch){9, 0, 'a'},
+                                        MLA__CUBIN, &image),
+                     MLA_OK);
+    assert_true(image.bytes > 500);
+    assert_memory_equal(image.data, "\177ELF\2", 5);
+    mla__image_free(ctx, &image);
+    mla_context_destroy(ctx);
+}
+
+static void options_name_kind_architecture_and_suffix(void **state)
+{
+    static const struct {
+        struct mla__arch arch;
+        enum mla__kind kind;
+        const char *target;
+        int count;
+    } rows[] = {{{8, 0, 0}, MLA__CUBIN, "--gpu-architecture=sm_80", 3},
+                {{9, 0, 'a'}, MLA__CUBIN, "--gpu-architecture=sm_90a", 3},
+                {{10, 0, 'f'}, MLA__PTX, "--gpu-architecture=compute_100f", 4},
+                {{12, 1, 0}, MLA__PTX, "--gpu-architecture=compute_121", 4}};
+    const char *options[MLA__NVRTC_OPTIONS];
+    char target[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(mla__nvrtc_options(rows[i].arch, rows[i].kind,
+                                            target, options),
+                         rows[i].count);
+        assert_string_equal(options[0], rows[i].target);
+    }
+}
+
 static void a_refused_source_delivers_the_compilers_log(void **state)
 {
     mla_context *ctx = fake_context(NULL);
@@ -181,6 +222,9 @@ int main(void)
         cmocka_unit_test(a_driver_without_a_symbol_names_the_symbol),
         cmocka_unit_test(an_unknown_extra_symbol_is_an_error),
         cmocka_unit_test(sources_become_ptx_for_exactly_their_architecture),
+        cmocka_unit_test(
+            sources_become_machine_code_where_that_is_asked_for),
+        cmocka_unit_test(options_name_kind_architecture_and_suffix),
         cmocka_unit_test(a_refused_source_delivers_the_compilers_log),
         cmocka_unit_test(an_architecture_that_nvrtc_does_not_know_is_named),
         cmocka_unit_test(a_named_nvrtc_is_the_only_one_tried),

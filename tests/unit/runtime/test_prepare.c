@@ -53,8 +53,8 @@ static void a_cubin_in_memory_goes_before_the_compiler(void **state)
 
     (void)state;
     files[0] = (mla_file){"manifest.json", manifest, strlen(manifest)};
-    files[1] = (mla_file){"cubin/k.cubin", fixture_cubin,
-                          strlen(fixture_cubin)};
+    files[1] =
+        (mla_file){"cubin/k.cubin", fixture_cubin, strlen(fixture_cubin)};
     assert_int_equal(mla_load_files(ctx, "box", files, 2, &set), MLA_OK);
     assert_int_equal(mla_prepare(mla_kernels_at(set, 0)), MLA_OK);
     assert_string_equal(fake.last_image, fixture_cubin);
@@ -101,8 +101,8 @@ static void many_load(struct many *m, mla_context *ctx)
         used += (size_t)sprintf(m->manifest + used,
                                 "%s{\"path\": \"%s\", \"sha256\": \"%s\"}",
                                 i ? "," : "", m->paths[i], hash);
-        m->files[i] = (mla_file){m->paths[i], m->sources[i],
-                                 strlen(m->sources[i])};
+        m->files[i] =
+            (mla_file){m->paths[i], m->sources[i], strlen(m->sources[i])};
     }
     used += (size_t)sprintf(m->manifest + used, "], \"kernels\": [");
     for (int i = 0; i < MANY; i++) {
@@ -110,14 +110,13 @@ static void many_load(struct many *m, mla_context *ctx)
         char kernel[8192];
         fixture_kernel_text(kernel, sizeof(kernel), &shape, "");
         replace(kernel, "src/k.cu", m->paths[i]);
-        used += (size_t)sprintf(m->manifest + used, "%s%s", i ? "," : "",
-                                kernel);
+        used +=
+            (size_t)sprintf(m->manifest + used, "%s%s", i ? "," : "", kernel);
     }
     sprintf(m->manifest + used, "]}");
-    m->files[MANY] = (mla_file){"manifest.json", m->manifest,
-                                strlen(m->manifest)};
-    assert_int_equal(mla_load_files(ctx, "many", m->files, MANY + 1,
-                                    &m->set),
+    m->files[MANY] =
+        (mla_file){"manifest.json", m->manifest, strlen(m->manifest)};
+    assert_int_equal(mla_load_files(ctx, "many", m->files, MANY + 1, &m->set),
                      MLA_OK);
 }
 

@@ -13,7 +13,7 @@
 // weights    4 loads per lane in flight, from W[k][n]
 // mma        1 x m16n8k16 per warp and step
 // smem       5,760 B: partial sums, 2 buffers x 5 warps x 576 B
-// registers  about 54; 7 CTAs per SM
+// registers  about 62; 6 CTAs per SM
 // floor      W 89,600 B once, 1,920 B per token
 // clocks     W 37 of DRAM; per 8 tokens 7 of DRAM, 2 of MMA (132 SMs)
 namespace mla_absorb_v_hrv_odd_fp16_h5_p1_sm_90_ns {
@@ -29,11 +29,11 @@ struct __align__(16) mla_v4 {
 };
 
 
-// 4 bytes of weights, needed once and written by nobody.
+// Reads 4 bytes of weights, which are needed once.
 static __device__ __forceinline__ mla_u32 once4(const void *p)
 {
     mla_u32 v;
-    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];"
+    asm volatile("ld.global.L1::no_allocate.u32 %0, [%1];"
                  : "=r"(v)
                  : "l"(p)
                  : "memory");
@@ -78,23 +78,39 @@ static __device__ __forceinline__ mla_u32 pack2(float lo, float hi)
     return pair;
 }
 
-// c += A * B, 16 x 8 x 16, one warp; fragments as in the PTX ISA.
-static __device__ __forceinline__ void mma(float4 &c, mla_u32 a0, mla_u32 a1, mla_u32 a2,
-                                           mla_u32 a3, mla_u32 b0, mla_u32 b1)
+// c = A * B, the first product of a sum.
+static __device__ __forceinline__ void mma_first(float4 &c, mla_u32 a0, mla_u32 a1, mla_u32 a2,
+                                                 mla_u32 a3, mla_u32 b0, mla_u32 b1)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w)
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+                 : "=f"(c.x), "=f"(c.y), "=f"(c.z), "=f"(c.w)
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "f"(0.0f));
 }
 
-// An A fragment from four words, words k of which hold A[g][k] and A[g + 8][k]:
-// neighbours in k come together in one register.
-static __device__ __forceinline__ mla_v4 pair_rows(mla_u32 k0, mla_u32 k1, mla_u32 k2,
-                                                   mla_u32 k3)
+// Keeps v in a register as it is: no more can be known about it.  No instruction.
+static __device__ __forceinline__ void pin(mla_u32 &v)
 {
-    const mla_v4 a = {__byte_perm(k0, k1, 0x5410), __byte_perm(k0, k1, 0x7632),
-                      __byte_perm(k2, k3, 0x5410), __byte_perm(k2, k3, 0x7632)};
+    asm volatile("" : "+r"(v));
+}
+
+static __device__ __forceinline__ void pin(mla_i64 &v)
+{
+    asm volatile("" : "+l"(v));
+}
+
+static __device__ __forceinline__ void pin(const char *&v)
+{
+    asm volatile("" : "+l"(v));
+}
+
+// An A fragment from four words, word k of which holds A[g][k] in its lower and A[g + 8][k]
+// in its upper half: neighbours in k come together.  low and high select those halves.
+static __device__ __forceinline__ mla_v4 pair_rows(mla_u32 k0, mla_u32 k1, mla_u32 k2,
+                                                   mla_u32 k3, mla_u32 low, mla_u32 high)
+{
+    const mla_v4 a = {__byte_perm(k0, k1, low), __byte_perm(k0, k1, high),
+                      __byte_perm(k2, k3, low), __byte_perm(k2, k3, high)};
     return a;
 }
 
@@ -120,7 +136,7 @@ struct mla_absorb_v_hrv_args {
     mla_i32 tokens;           // rows of out
 };
 
-extern "C" __global__ void __launch_bounds__(160, 7)
+extern "C" __global__ void __launch_bounds__(160, 6)
 mla_absorb_v_hrv_odd_fp16_h5_p1_sm_90(const mla_absorb_v_hrv_args a)
 {
     const mla_u32 lane = threadIdx.x & 31u;
@@ -132,10 +148,11 @@ mla_absorb_v_hrv_odd_fp16_h5_p1_sm_90(const mla_absorb_v_hrv_args a)
     const mla_u32 column = blockIdx.x * 16u; // first of the warp's 16
     const mla_u32 first_k = 16u * warp_k;
     const mla_u32 tokens = (mla_u32)a.tokens;
-    const mla_u32 stride = 8u * gridDim.z;
+    mla_u32 stride = 8u * gridDim.z;
     mla_u32 t = 8u * blockIdx.z;
     if (t >= tokens)
         return;
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 
     // W[k][n]: 2 columns per lane, 4 loads, all on their way before one is needed.
     const char *corner = (const char *)a.w_vc + head * a.w_vc_head_stride
@@ -148,10 +165,9 @@ mla_absorb_v_hrv_odd_fp16_h5_p1_sm_90(const mla_absorb_v_hrv_args a)
 
     // W is older than the kernel before this one; all that follows may be its result.
     asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 
     // Token rows of the first step.
-    const mla_u32 last = tokens - 1;
+    mla_u32 last = tokens - 1;
     const char *x_lane = (const char *)a.o + head * a.o_head_stride
                          + (2u * first_k + 8u * q);
     const char *x;
@@ -160,23 +176,36 @@ mla_absorb_v_hrv_odd_fp16_h5_p1_sm_90(const mla_absorb_v_hrv_args a)
     x0_0 = load8(x);
 
     // Fragments of W: neighbours in k side by side.
+    const mla_u32 low = 0x5410u;
+    const mla_u32 high = 0x7632u;
     // k = 0 + 4 q to 3 + 4 q
-    const mla_v4 frag0_0 = pair_rows(w0_0, w0_1, w0_2, w0_3);
+    const mla_v4 frag0_0 = pair_rows(w0_0, w0_1, w0_2, w0_3, low, high);
 
-    // Sums over the 5 warps along k: where this lane leaves its fragments, where it reads the
-    // others', and the columns that it then stores.
+    // Partial sums of the 5 warps along k meet here: mine is where this lane leaves its
+    // fragments; theirs, where it reads the same fragment of all warps, 2 columns of 2 tokens.
     __shared__ __align__(16) char exchange[5760];
-    const mla_u32 first_job = 4u * warp_k + q; // a pair of tokens
-    char *mine = exchange + (warp * 576u + 16u * lane);
-    const char *theirs = exchange + (64u * g);
-    char *y_lane = (char *)a.out + head * a.out_head_stride
-                   + 2u * (column + 2u * g);
-    mla_u32 slot = 0;
+    const mla_u32 first_job = 4u * warp_k + q;
+    mla_u32 pair = 2u * first_job;
+    mla_u32 mine = 576u * warp + 16u * lane;
+    mla_u32 theirs = 64u * g + 16u * first_job;
+    mla_u32 buffer = 0;
+    char *y = (char *)a.out + head * a.out_head_stride + (t + pair) * a.out_token_stride
+              + 2u * (column + 2u * g);
+    mla_i64 y_step = stride * a.out_token_stride;
+
+    // What every step uses, computed once.
+    pin(pair);
+    pin(stride);
+    pin(last);
+    pin(x_lane);
+    pin(y_step);
+    pin(mine);
+    pin(theirs);
 
     for (; t < tokens; t += stride) {
-        float4 c0_0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        float4 c0_0;
         // k = 0 + 4 q to 3 + 4 q
-        mma(c0_0, frag0_0.x, frag0_0.y, frag0_0.z, frag0_0.w, x0_0.x, x0_0.y);
+        mma_first(c0_0, frag0_0.x, frag0_0.y, frag0_0.z, frag0_0.w, x0_0.x, x0_0.y);
 
         // The next step's rows travel while this one is stored.
         if (t + stride < tokens) {
@@ -184,24 +213,22 @@ mla_absorb_v_hrv_odd_fp16_h5_p1_sm_90(const mla_absorb_v_hrv_args a)
             x0_0 = load8(x);
         }
 
-        *(float4 *)(mine + slot + 0) = c0_0;
+        *(float4 *)(exchange + buffer + mine) = c0_0;
         __syncthreads();
         if (first_job < 4u) {
-            const mla_u32 job = first_job;
-            const char *part = theirs + slot + job * 16u;
-            const mla_u32 token = t + 2u * job;
-            float4 sum = *(const float4 *)part;
-            add4(sum, *(const float4 *)(part + 576));
-            add4(sum, *(const float4 *)(part + 1152));
-            add4(sum, *(const float4 *)(part + 1728));
-            add4(sum, *(const float4 *)(part + 2304));
-            char *y = y_lane + (mla_i64)token * a.out_token_stride;
-            if (token < tokens)
+            const char *sums = exchange + buffer + theirs;
+            float4 sum = *(const float4 *)sums;
+            add4(sum, *(const float4 *)(sums + 576));
+            add4(sum, *(const float4 *)(sums + 1152));
+            add4(sum, *(const float4 *)(sums + 1728));
+            add4(sum, *(const float4 *)(sums + 2304));
+            if (t + pair < tokens)
                 store4(y, pack2(sum.x, sum.z));
-            if (token + 1 < tokens)
+            if (t + pair + 1u < tokens)
                 store4(y + a.out_token_stride, pack2(sum.y, sum.w));
         }
-        slot = 2880u - slot;
+        buffer = 2880u - buffer;
+        y += y_step;
     }
 }
 
@@ -228,7 +255,7 @@ extern "C" int mla_absorb_v_hrv_odd_fp16_h5_p1_sm_90_launch(
         return cudaErrorMisalignedAddress;
     const void *kernel =
         (const void *)mla_absorb_v_hrv_odd_fp16_h5_p1_sm_90;
-    const dim3 grid((mla_u32)grid_x, (mla_u32)grid_y, (mla_u32)(grid_z < 26ull ? grid_z : 26ull));
+    const dim3 grid((mla_u32)grid_x, (mla_u32)grid_y, (mla_u32)(grid_z < 22ull ? grid_z : 22ull));
     const dim3 block(160, 1, 1);
     void *parameters[] = {(void *)a};
     return cudaLaunchKernel(kernel, grid, block, parameters, 0, (cudaStream_t)stream);

@@ -13,7 +13,7 @@
 // weights    6 loads per lane in flight, from W[n][k]
 // mma        5 x m16n8k16 per warp and step
 // smem       none
-// registers  about 78; 24 CTAs per SM
+// registers  about 86; 20 CTAs per SM
 // floor      W 89,600 B once, 1,920 B per token
 // clocks     W 37 of DRAM; per 8 tokens 7 of DRAM, 2 of MMA (132 SMs)
 namespace mla_absorb_v_odd_fp16_h5_p1_sm_90_ns {
@@ -39,22 +39,22 @@ static __device__ __forceinline__ mla_v4 load16(const void *p)
     return v;
 }
 
-// 16 bytes of weights, needed once and written by nobody.
+// Reads 16 bytes of weights, which are needed once.
 static __device__ __forceinline__ mla_v4 once16(const void *p)
 {
     mla_v4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                  : "l"(p)
                  : "memory");
     return v;
 }
 
-// 8 bytes of weights, needed once and written by nobody.
+// Reads 8 bytes of weights, which are needed once.
 static __device__ __forceinline__ uint2 once8(const void *p)
 {
     uint2 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
                  : "=r"(v.x), "=r"(v.y)
                  : "l"(p)
                  : "memory");
@@ -91,6 +91,16 @@ static __device__ __forceinline__ mla_u32 pack2(float lo, float hi)
     return pair;
 }
 
+// c = A * B, the first product of a sum.
+static __device__ __forceinline__ void mma_first(float4 &c, mla_u32 a0, mla_u32 a1, mla_u32 a2,
+                                                 mla_u32 a3, mla_u32 b0, mla_u32 b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+                 : "=f"(c.x), "=f"(c.y), "=f"(c.z), "=f"(c.w)
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "f"(0.0f));
+}
+
 // c += A * B, 16 x 8 x 16, one warp; fragments as in the PTX ISA.
 static __device__ __forceinline__ void mma(float4 &c, mla_u32 a0, mla_u32 a1, mla_u32 a2,
                                            mla_u32 a3, mla_u32 b0, mla_u32 b1)
@@ -99,6 +109,22 @@ static __device__ __forceinline__ void mma(float4 &c, mla_u32 a0, mla_u32 a1, ml
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w)
                  : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+// Keeps v in a register as it is: no more can be known about it.  No instruction.
+static __device__ __forceinline__ void pin(mla_u32 &v)
+{
+    asm volatile("" : "+r"(v));
+}
+
+static __device__ __forceinline__ void pin(mla_i64 &v)
+{
+    asm volatile("" : "+l"(v));
+}
+
+static __device__ __forceinline__ void pin(const char *&v)
+{
+    asm volatile("" : "+l"(v));
 }
 
 struct mla_absorb_v_args {
@@ -114,7 +140,7 @@ struct mla_absorb_v_args {
     mla_i32 tokens;           // rows of out
 };
 
-extern "C" __global__ void __launch_bounds__(32, 24)
+extern "C" __global__ void __launch_bounds__(32, 20)
 mla_absorb_v_odd_fp16_h5_p1_sm_90(const mla_absorb_v_args a)
 {
     const mla_u32 lane = threadIdx.x & 31u;
@@ -123,10 +149,11 @@ mla_absorb_v_odd_fp16_h5_p1_sm_90(const mla_absorb_v_args a)
     const mla_u32 head = blockIdx.y;
     const mla_u32 column = blockIdx.x * 16u; // first of the warp's 16
     const mla_u32 tokens = (mla_u32)a.tokens;
-    const mla_u32 stride = 8u * gridDim.z;
+    mla_u32 stride = 8u * gridDim.z;
     mla_u32 t = 8u * blockIdx.z;
     if (t >= tokens)
         return;
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 
     // W[n][k]: 2 rows of columns per lane, 6 loads, all on their way before one is needed.
     const char *w = (const char *)a.kv_b + head * a.kv_b_head_stride
@@ -142,10 +169,9 @@ mla_absorb_v_odd_fp16_h5_p1_sm_90(const mla_absorb_v_args a)
 
     // W is older than the kernel before this one; all that follows may be its result.
     asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 
     // Token rows of the first step.
-    const mla_u32 last = tokens - 1;
+    mla_u32 last = tokens - 1;
     const char *x_lane = (const char *)a.o + head * a.o_head_stride
                          + (16u * q);
     const char *x;
@@ -157,13 +183,22 @@ mla_absorb_v_odd_fp16_h5_p1_sm_90(const mla_absorb_v_args a)
     x0_1 = load16(x + 64);
     x0_2 = load8(x + 128 - 8 * q);
 
-    char *y_lane = (char *)a.out + head * a.out_head_stride
-                   + 2u * (column + 2u * g);
+    mla_u32 pair = 2u * q;
+    char *y = (char *)a.out + head * a.out_head_stride + (t + pair) * a.out_token_stride
+              + 2u * (column + 2u * g);
+    mla_i64 y_step = stride * a.out_token_stride;
+
+    // What every step uses, computed once.
+    pin(pair);
+    pin(stride);
+    pin(last);
+    pin(x_lane);
+    pin(y_step);
 
     for (; t < tokens; t += stride) {
-        float4 c0_0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        float4 c0_0;
         // k = 0 + 8 q to 3 + 8 q
-        mma(c0_0, w0_0.x, w0_1.x, w0_0.y, w0_1.y, x0_0.x, x0_0.y);
+        mma_first(c0_0, w0_0.x, w0_1.x, w0_0.y, w0_1.y, x0_0.x, x0_0.y);
         // k = 4 + 8 q to 7 + 8 q
         mma(c0_0, w0_0.z, w0_1.z, w0_0.w, w0_1.w, x0_0.z, x0_0.w);
         // k = 32 + 8 q to 35 + 8 q
@@ -181,16 +216,15 @@ mla_absorb_v_odd_fp16_h5_p1_sm_90(const mla_absorb_v_args a)
             x0_2 = load8(x + 128 - 8 * q);
         }
 
-        if (t + 2u * q < tokens) {
-            char *y = y_lane + (mla_i64)(t + 2u * q) * a.out_token_stride;
+        if (t + pair < tokens) {
             const mla_u32 columns = pack2(c0_0.x, c0_0.z);
             store4(y, columns);
         }
-        if (t + 2u * q + 1u < tokens) {
-            char *y = y_lane + (mla_i64)(t + 2u * q + 1u) * a.out_token_stride;
+        if (t + pair + 1u < tokens) {
             const mla_u32 columns = pack2(c0_0.y, c0_0.w);
-            store4(y, columns);
+            store4(y + 1 * a.out_token_stride, columns);
         }
+        y += y_step;
     }
 }
 
@@ -217,7 +251,7 @@ extern "C" int mla_absorb_v_odd_fp16_h5_p1_sm_90_launch(
         return cudaErrorMisalignedAddress;
     const void *kernel =
         (const void *)mla_absorb_v_odd_fp16_h5_p1_sm_90;
-    const dim3 grid((mla_u32)grid_x, (mla_u32)grid_y, (mla_u32)(grid_z < 90ull ? grid_z : 90ull));
+    const dim3 grid((mla_u32)grid_x, (mla_u32)grid_y, (mla_u32)(grid_z < 75ull ? grid_z : 75ull));
     const dim3 block(32, 1, 1);
     void *parameters[] = {(void *)a};
     return cudaLaunchKernel(kernel, grid, block, parameters, 0, (cudaStream_t)stream);

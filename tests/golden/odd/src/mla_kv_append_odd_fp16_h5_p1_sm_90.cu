@@ -3,7 +3,7 @@
 // purpose with or without fee is hereby granted.  It is provided "as is", without warranty
 // of any kind; see the Zero-Clause BSD licence (0BSD) for the full disclaimer.
 //
-// kv_append: RMSNorm of the latent, RoPE (neox) of the key, both written to its slot.
+// kv_append: RMSNorm of the latent times 2.5, RoPE (neox) of the key, both written to its slot.
 //
 // overrides  none
 // command    mlagen gen odd.yaml
@@ -158,6 +158,16 @@ static __device__ __forceinline__ mla_v4 scale8(mla_v4 v, mla_v4 weights, float 
     return v;
 }
 
+// value * scale for eight values, each rounded once.
+static __device__ __forceinline__ mla_v4 times8(mla_v4 v, float scale)
+{
+    v.x = pack2(lo_f32(v.x) * scale, hi_f32(v.x) * scale);
+    v.y = pack2(lo_f32(v.y) * scale, hi_f32(v.y) * scale);
+    v.z = pack2(lo_f32(v.z) * scale, hi_f32(v.z) * scale);
+    v.w = pack2(lo_f32(v.w) * scale, hi_f32(v.w) * scale);
+    return v;
+}
+
 struct mla_kv_append_args {
     const void *latent;       // [tokens, R]
     mla_i64 latent_stride;    // latent from token to token, bytes
@@ -228,11 +238,15 @@ mla_kv_append_odd_fp16_h5_p1_sm_90(const mla_kv_append_args a)
         sum = add_squares(sum, latent2);
         sum += __shfl_xor_sync(0xffffffffu, sum, 2);
         sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-        const float scale = rsqrtf(sum * 0.0125f + a.norm_eps);
+        const float scale = rsqrtf(sum * 0.0125f + a.norm_eps) * 2.5f;
         latent0 = scale8(latent0, s_weight[lane], scale);
         latent1 = scale8(latent1, s_weight[lane + 4], scale);
         if (lane < 2)
             latent2 = scale8(latent2, s_weight[lane + 8], scale);
+    } else {
+        latent0 = times8(latent0, 2.5f);
+        latent1 = times8(latent1, 2.5f);
+        latent2 = times8(latent2, 2.5f);
     }
     if (slot < 0)
         return;

@@ -13,7 +13,7 @@
 // weights    4 loads per lane in flight, from W[k][n]
 // mma        1 x m16n8k16 per warp and step
 // smem       none
-// registers  about 54; 32 CTAs per SM
+// registers  about 62; 32 CTAs per SM
 // floor      W 1,536 B once, 192 B per token
 // clocks     W 2 of DRAM; per 8 tokens 2 of DRAM, 1 of MMA (108 SMs)
 // rope       interleaved: 2 threads per token, 16 tokens per CTA and pass; 64 B per token and head
@@ -49,11 +49,11 @@ static __device__ __forceinline__ void store16(void *p, mla_v4 v)
                  : "memory");
 }
 
-// 4 bytes of weights, needed once and written by nobody.
+// Reads 4 bytes of weights, which are needed once.
 static __device__ __forceinline__ mla_u32 once4(const void *p)
 {
     mla_u32 v;
-    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];"
+    asm volatile("ld.global.L1::no_allocate.u32 %0, [%1];"
                  : "=r"(v)
                  : "l"(p)
                  : "memory");
@@ -109,23 +109,39 @@ static __device__ __forceinline__ mla_u32 pack2(float lo, float hi)
     return pair;
 }
 
-// c += A * B, 16 x 8 x 16, one warp; fragments as in the PTX ISA.
-static __device__ __forceinline__ void mma(float4 &c, mla_u32 a0, mla_u32 a1, mla_u32 a2,
-                                           mla_u32 a3, mla_u32 b0, mla_u32 b1)
+// c = A * B, the first product of a sum.
+static __device__ __forceinline__ void mma_first(float4 &c, mla_u32 a0, mla_u32 a1, mla_u32 a2,
+                                                 mla_u32 a3, mla_u32 b0, mla_u32 b1)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w)
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+                 : "=f"(c.x), "=f"(c.y), "=f"(c.z), "=f"(c.w)
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "f"(0.0f));
 }
 
-// An A fragment from four words, words k of which hold A[g][k] and A[g + 8][k]:
-// neighbours in k come together in one register.
-static __device__ __forceinline__ mla_v4 pair_rows(mla_u32 k0, mla_u32 k1, mla_u32 k2,
-                                                   mla_u32 k3)
+// Keeps v in a register as it is: no more can be known about it.  No instruction.
+static __device__ __forceinline__ void pin(mla_u32 &v)
 {
-    const mla_v4 a = {__byte_perm(k0, k1, 0x5410), __byte_perm(k0, k1, 0x7632),
-                      __byte_perm(k2, k3, 0x5410), __byte_perm(k2, k3, 0x7632)};
+    asm volatile("" : "+r"(v));
+}
+
+static __device__ __forceinline__ void pin(mla_i64 &v)
+{
+    asm volatile("" : "+l"(v));
+}
+
+static __device__ __forceinline__ void pin(const char *&v)
+{
+    asm volatile("" : "+l"(v));
+}
+
+// An A fragment from four words, word k of which holds A[g][k] in its lower and A[g + 8][k]
+// in its upper half: neighbours in k come together.  low and high select those halves.
+static __device__ __forceinline__ mla_v4 pair_rows(mla_u32 k0, mla_u32 k1, mla_u32 k2,
+                                                   mla_u32 k3, mla_u32 low, mla_u32 high)
+{
+    const mla_v4 a = {__byte_perm(k0, k1, low), __byte_perm(k0, k1, high),
+                      __byte_perm(k2, k3, low), __byte_perm(k2, k3, high)};
     return a;
 }
 
@@ -177,7 +193,7 @@ mla_absorb_q_tiny_bf16_h3_p2_sm_80(const mla_absorb_q_args a)
     const mla_u32 head = blockIdx.y;
     const mla_u32 column = blockIdx.x * 16u; // first of the warp's 16
     const mla_u32 tokens = (mla_u32)a.tokens;
-    const mla_u32 stride = 8u * gridDim.z;
+    mla_u32 stride = 8u * gridDim.z;
     mla_u32 t = 8u * blockIdx.z;
     if (t >= tokens)
         return;
@@ -192,7 +208,7 @@ mla_absorb_q_tiny_bf16_h3_p2_sm_80(const mla_absorb_q_args a)
     const mla_u32 w0_3 = walk4(w, a.kv_b_row_stride);
 
     // Token rows of the first step.
-    const mla_u32 last = tokens - 1;
+    mla_u32 last = tokens - 1;
     const char *x_lane = (const char *)a.q_nope + head * a.q_nope_head_stride
                          + (8u * q);
     const char *x;
@@ -201,39 +217,52 @@ mla_absorb_q_tiny_bf16_h3_p2_sm_80(const mla_absorb_q_args a)
     x0_0 = load8(x);
 
     // RoPE of the rotary columns, 16 tokens per CTA and pass, while W is on its way.
-    {
-        const mla_u32 part = threadIdx.x % 2u;
-        const mla_u32 pass = gridDim.x * gridDim.z * 16u;
-        mla_u32 token = (blockIdx.z * gridDim.x + blockIdx.x) * 16u + threadIdx.x / 2u;
-        const char *rope = (const char *)a.q_rope + head * a.q_rope_head_stride;
-        char *out = (char *)a.q + head * a.q_head_stride + 32;
-        mla_i64 position = token < tokens ? a.positions[token] : 0;
-        while (token < tokens) {
-            const mla_u32 next = token + pass;
-            const mla_i64 next_position = next < tokens ? a.positions[next] : 0;
-            const char *from = rope + token * a.q_rope_token_stride + 16u * part;
-            char *to = out + token * a.q_token_stride + 16u * part;
-            const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + 16u * part;
-            const mla_v4 pairs = load16(from);
-            const mla_v4 cosines = load16(angles);
-            const mla_v4 sines = load16(angles + 32);
-            store16(to, rotate8(pairs, cosines, sines));
-            position = next_position;
-            token = next;
-        }
+    const mla_u32 part = threadIdx.x % 2u;
+    const mla_u32 pass = gridDim.x * gridDim.z * 16u;
+    mla_u32 token = (blockIdx.z * gridDim.x + blockIdx.x) * 16u + threadIdx.x / 2u;
+    const char *rope = (const char *)a.q_rope + head * a.q_rope_head_stride;
+    char *out = (char *)a.q + head * a.q_head_stride + 32;
+    mla_i64 position = token < tokens ? a.positions[token] : 0;
+    while (token < tokens) {
+        const mla_u32 next = token + pass;
+        const mla_i64 next_position = next < tokens ? a.positions[next] : 0;
+        const char *from = rope + token * a.q_rope_token_stride + 16u * part;
+        char *to = out + token * a.q_token_stride + 16u * part;
+        const char *angles = (const char *)a.cos_sin + position * a.cos_sin_stride + 16u * part;
+        const mla_v4 pairs = load16(from);
+        const mla_v4 cosines = load16(angles);
+        const mla_v4 sines = load16(angles + 32);
+        store16(to, rotate8(pairs, cosines, sines));
+        position = next_position;
+        token = next;
     }
+    // The loop ends with token >= tokens, so late is 0; the compiler must not know, or it moves
+    // the first use of W, and the wait for it, in front of the loop.
+    pin(token);
+    const mla_u32 late = token < tokens ? 1u : 0u;
 
     // Fragments of W: neighbours in k side by side.
+    const mla_u32 low = 0x5410u + late;
+    const mla_u32 high = 0x7632u + late;
     // k = 0 + 4 q to 3 + 4 q
-    const mla_v4 frag0_0 = pair_rows(w0_0, w0_1, w0_2, w0_3);
+    const mla_v4 frag0_0 = pair_rows(w0_0, w0_1, w0_2, w0_3, low, high);
 
-    char *y_lane = (char *)a.q + head * a.q_head_stride
-                   + 2u * (column + 2u * g);
+    mla_u32 pair = 2u * q;
+    char *y = (char *)a.q + head * a.q_head_stride + (t + pair) * a.q_token_stride
+              + 2u * (column + 2u * g);
+    mla_i64 y_step = stride * a.q_token_stride;
+
+    // What every step uses, computed once.
+    pin(pair);
+    pin(stride);
+    pin(last);
+    pin(x_lane);
+    pin(y_step);
 
     for (; t < tokens; t += stride) {
-        float4 c0_0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        float4 c0_0;
         // k = 0 + 4 q to 3 + 4 q
-        mma(c0_0, frag0_0.x, frag0_0.y, frag0_0.z, frag0_0.w, x0_0.x, x0_0.y);
+        mma_first(c0_0, frag0_0.x, frag0_0.y, frag0_0.z, frag0_0.w, x0_0.x, x0_0.y);
 
         // The next step's rows travel while this one is stored.
         if (t + stride < tokens) {
@@ -241,16 +270,15 @@ mla_absorb_q_tiny_bf16_h3_p2_sm_80(const mla_absorb_q_args a)
             x0_0 = load8(x);
         }
 
-        if (t + 2u * q < tokens) {
-            char *y = y_lane + (mla_i64)(t + 2u * q) * a.q_token_stride;
+        if (t + pair < tokens) {
             const mla_u32 columns = pack2(c0_0.x, c0_0.z);
             store4(y, columns);
         }
-        if (t + 2u * q + 1u < tokens) {
-            char *y = y_lane + (mla_i64)(t + 2u * q + 1u) * a.q_token_stride;
+        if (t + pair + 1u < tokens) {
             const mla_u32 columns = pack2(c0_0.y, c0_0.w);
-            store4(y, columns);
+            store4(y + 1 * a.q_token_stride, columns);
         }
+        y += y_step;
     }
 }
 
@@ -282,7 +310,9 @@ extern "C" int mla_absorb_q_tiny_bf16_h3_p2_sm_80_launch(
         return cudaErrorMisalignedAddress;
     const void *kernel =
         (const void *)mla_absorb_q_tiny_bf16_h3_p2_sm_80;
-    const dim3 grid((mla_u32)grid_x, (mla_u32)grid_y, (mla_u32)(grid_z < 1152ull ? grid_z : 1152ull));
+    const dim3 grid((mla_u32)grid_x,
+                        (mla_u32)grid_y,
+                        (mla_u32)(grid_z < 1152ull ? grid_z : 1152ull));
     const dim3 block(32, 1, 1);
     void *parameters[] = {(void *)a};
     return cudaLaunchKernel(kernel, grid, block, parameters, 0, (cudaStream_t)stream);

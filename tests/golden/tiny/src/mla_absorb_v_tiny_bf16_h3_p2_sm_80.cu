@@ -13,7 +13,7 @@
 // weights    2 loads per lane in flight, from W[n][k]
 // mma        1 x m16n8k16 per warp and step
 // smem       none
-// registers  about 54; 32 CTAs per SM
+// registers  about 62; 32 CTAs per SM
 // floor      W 1,536 B once, 192 B per token
 // clocks     W 2 of DRAM; per 8 tokens 2 of DRAM, 1 of MMA (108 SMs)
 namespace mla_absorb_v_tiny_bf16_h3_p2_sm_80_ns {
@@ -29,11 +29,11 @@ struct __align__(16) mla_v4 {
 };
 
 
-// 8 bytes of weights, needed once and written by nobody.
+// Reads 8 bytes of weights, which are needed once.
 static __device__ __forceinline__ uint2 once8(const void *p)
 {
     uint2 v;
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
                  : "=r"(v.x), "=r"(v.y)
                  : "l"(p)
                  : "memory");
@@ -70,14 +70,30 @@ static __device__ __forceinline__ mla_u32 pack2(float lo, float hi)
     return pair;
 }
 
-// c += A * B, 16 x 8 x 16, one warp; fragments as in the PTX ISA.
-static __device__ __forceinline__ void mma(float4 &c, mla_u32 a0, mla_u32 a1, mla_u32 a2,
-                                           mla_u32 a3, mla_u32 b0, mla_u32 b1)
+// c = A * B, the first product of a sum.
+static __device__ __forceinline__ void mma_first(float4 &c, mla_u32 a0, mla_u32 a1, mla_u32 a2,
+                                                 mla_u32 a3, mla_u32 b0, mla_u32 b1)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w)
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+                 : "=f"(c.x), "=f"(c.y), "=f"(c.z), "=f"(c.w)
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "f"(0.0f));
+}
+
+// Keeps v in a register as it is: no more can be known about it.  No instruction.
+static __device__ __forceinline__ void pin(mla_u32 &v)
+{
+    asm volatile("" : "+r"(v));
+}
+
+static __device__ __forceinline__ void pin(mla_i64 &v)
+{
+    asm volatile("" : "+l"(v));
+}
+
+static __device__ __forceinline__ void pin(const char *&v)
+{
+    asm volatile("" : "+l"(v));
 }
 
 struct mla_absorb_v_args {
@@ -102,7 +118,7 @@ mla_absorb_v_tiny_bf16_h3_p2_sm_80(const mla_absorb_v_args a)
     const mla_u32 head = blockIdx.y;
     const mla_u32 column = blockIdx.x * 16u; // first of the warp's 16
     const mla_u32 tokens = (mla_u32)a.tokens;
-    const mla_u32 stride = 8u * gridDim.z;
+    mla_u32 stride = 8u * gridDim.z;
     mla_u32 t = 8u * blockIdx.z;
     if (t >= tokens)
         return;
@@ -116,7 +132,7 @@ mla_absorb_v_tiny_bf16_h3_p2_sm_80(const mla_absorb_v_args a)
     const uint2 w0_1 = once8(w);
 
     // Token rows of the first step.
-    const mla_u32 last = tokens - 1;
+    mla_u32 last = tokens - 1;
     const char *x_lane = (const char *)a.o + head * a.o_head_stride
                          + (8u * q);
     const char *x;
@@ -124,13 +140,22 @@ mla_absorb_v_tiny_bf16_h3_p2_sm_80(const mla_absorb_v_args a)
     x = x_lane + (mla_i64)min(t + g, last) * a.o_token_stride;
     x0_0 = load8(x);
 
-    char *y_lane = (char *)a.out + head * a.out_head_stride
-                   + 2u * (column + 2u * g);
+    mla_u32 pair = 2u * q;
+    char *y = (char *)a.out + head * a.out_head_stride + (t + pair) * a.out_token_stride
+              + 2u * (column + 2u * g);
+    mla_i64 y_step = stride * a.out_token_stride;
+
+    // What every step uses, computed once.
+    pin(pair);
+    pin(stride);
+    pin(last);
+    pin(x_lane);
+    pin(y_step);
 
     for (; t < tokens; t += stride) {
-        float4 c0_0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        float4 c0_0;
         // k = 0 + 4 q to 3 + 4 q
-        mma(c0_0, w0_0.x, w0_1.x, w0_0.y, w0_1.y, x0_0.x, x0_0.y);
+        mma_first(c0_0, w0_0.x, w0_1.x, w0_0.y, w0_1.y, x0_0.x, x0_0.y);
 
         // The next step's rows travel while this one is stored.
         if (t + stride < tokens) {
@@ -138,16 +163,15 @@ mla_absorb_v_tiny_bf16_h3_p2_sm_80(const mla_absorb_v_args a)
             x0_0 = load8(x);
         }
 
-        if (t + 2u * q < tokens) {
-            char *y = y_lane + (mla_i64)(t + 2u * q) * a.out_token_stride;
+        if (t + pair < tokens) {
             const mla_u32 columns = pack2(c0_0.x, c0_0.z);
             store4(y, columns);
         }
-        if (t + 2u * q + 1u < tokens) {
-            char *y = y_lane + (mla_i64)(t + 2u * q + 1u) * a.out_token_stride;
+        if (t + pair + 1u < tokens) {
             const mla_u32 columns = pack2(c0_0.y, c0_0.w);
-            store4(y, columns);
+            store4(y + 1 * a.out_token_stride, columns);
         }
+        y += y_step;
     }
 }
 
@@ -174,7 +198,9 @@ extern "C" int mla_absorb_v_tiny_bf16_h3_p2_sm_80_launch(
         return cudaErrorMisalignedAddress;
     const void *kernel =
         (const void *)mla_absorb_v_tiny_bf16_h3_p2_sm_80;
-    const dim3 grid((mla_u32)grid_x, (mla_u32)grid_y, (mla_u32)(grid_z < 1152ull ? grid_z : 1152ull));
+    const dim3 grid((mla_u32)grid_x,
+                        (mla_u32)grid_y,
+                        (mla_u32)(grid_z < 1152ull ? grid_z : 1152ull));
     const dim3 block(32, 1, 1);
     void *parameters[] = {(void *)a};
     return cudaLaunchKernel(kernel, grid, block, parameters, 0, (cudaStream_t)stream);

@@ -97,6 +97,13 @@ static __device__ __forceinline__ bool is_empty(float lse)
     return (__float_as_uint(lse) & 0x7f800000u) == 0x7f800000u;
 }
 
+// One value of a [tokens, H] tensor with strides in bytes.
+static __device__ __forceinline__ float *lse_at(const void *p, mla_i64 token_stride,
+                                                mla_i64 head_stride, mla_u32 token, mla_u32 head)
+{
+    return (float *)((char *)p + (mla_i64)token * token_stride + (mla_i64)head * head_stride);
+}
+
 // a * wa + b * wb for a pair, rounded once.
 static __device__ __forceinline__ mla_u32 blend2(mla_u32 a, mla_u32 b, float wa, float wb)
 {
@@ -110,13 +117,6 @@ static __device__ __forceinline__ mla_v4 blend8(mla_v4 a, mla_v4 b, float wa, fl
     a.z = blend2(a.z, b.z, wa, wb);
     a.w = blend2(a.w, b.w, wa, wb);
     return a;
-}
-
-// One value of a [tokens, H] tensor with strides in bytes.
-static __device__ __forceinline__ float *lse_at(const void *p, mla_i64 token_stride,
-                                                mla_i64 head_stride, mla_u32 token, mla_u32 head)
-{
-    return (float *)((char *)p + (mla_i64)token * token_stride + (mla_i64)head * head_stride);
 }
 
 struct mla_merge_state_args {
