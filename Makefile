@@ -163,6 +163,9 @@ check: ## set up and run every test that needs no GPU
 	sh scripts/setup.sh
 	$(MAKE) check-run
 
+# What tests compile through libmla is kept here, not in the user's own cache.
+export MLA_CACHE ?= $(abspath $(B))/cache
+
 # The unit tests once more under ASan and UBSan, in a build of their own.
 SAN := $(MAKE) B=$(B)/san CFLAGS="-O1 -g" \
        SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"

@@ -153,10 +153,11 @@ function M.threads(plan)
     return b[1] * b[2] * b[3]
 end
 
--- The kernel's first two lines.  Its only parameter is called `a`.
+-- The kernel's first two lines.  Its only parameter is called `a`.  A plan with whole_sm states
+-- that one block per SM is enough: without it ptxas saves registers for a second, and spills.
 function M.signature(plan)
     local bounds = string.format("%d", M.threads(plan))
-    if plan.launch.min_ctas > 1 then
+    if plan.launch.min_ctas > 1 or plan.launch.whole_sm then
         bounds = string.format("%s, %d", bounds, plan.launch.min_ctas)
     end
     local first = "extern \"C\" __global__ void __launch_bounds__(" .. bounds .. ")\n"

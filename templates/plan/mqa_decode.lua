@@ -89,6 +89,7 @@ function M.plans(spec, arch, heads)
             launch = {
                 block = { t.threads, 1, 1 },
                 min_ctas = t.ctas_per_sm,
+                whole_sm = t.ctas_per_sm == 1,
                 smem_dynamic = t.smem.total,
                 pdl = false,
                 grid = {

@@ -16,13 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "suite.h"
+#include "equivalence.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_IO = 5, EXIT_NO_DEVICE = 7 };
 
 static const char usage[] =
     "usage: mlagen-run-check DIR [flags]\n"
-    "  --family a,b   only these kernel families\n"
+    "  --family a,b   only these kernel families; layer: all together\n"
     "  --heads n      only kernels of this local head count\n"
     "  --seed n       of inputs and schedules (default: from the clock)\n"
     "  --seeds k      schedules of the virtual GPU per case (default 2)\n"
@@ -232,6 +232,9 @@ static int check_directory(struct num_device *d, const struct command *c)
     }
     num_report_begin(d, &c->options);
     run = check_kernels(d, &model, c, &totals);
+    if (listed(c->families, "layer") && (run || c->families))
+        run += layer_suite_run(d, &model, c->heads, c->families != NULL,
+                               &c->options, &totals);
     num_report_end(&c->options, &totals);
     if (run == 0) {
         fprintf(stderr, "%s: error: no kernel that was asked for runs on %s "

@@ -1,0 +1,48 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Head counts that no shipped model has.  Merge kernels that give every head a
+# row of the block have failed beyond 64 heads and at odd counts, tiles of a
+# product at columns that end inside one: merge_state and kv_b at 64 to 200
+# heads, with results as wide as 128, 256 and 512.
+cd "$(dirname "$0")/../.." || exit 1
+work=${WORK:-build/heads}
+log=$work/log
+n=0
+bad=0
+mkdir -p "$work"
+
+# spec HEADS V
+spec() {
+    cat <<SPEC
+model: heads-$1
+heads: $1
+kv_lora_rank: 48
+qk_nope_head_dim: 16
+qk_rope_head_dim: 16
+v_head_dim: $2
+rope: {style: interleaved}
+kv_cache: {page_size: 16}
+arch: [sm_80]
+SPEC
+}
+
+right() {
+    build/mlagen build "$work/$1.yaml" -o "$work/$1" &&
+        VGPU_DEVICE=a100 build/mlagen run-check "$work/$1" \
+            --family merge_state,kv_b
+}
+
+for case in 64:128 65:256 96:512 97:128 128:256 200:512; do
+    heads=${case%:*}
+    n=$((n + 1))
+    spec "$heads" "${case#*:}" >"$work/$heads.yaml"
+    if right "$heads" >"$log" 2>&1; then
+        echo "ok $n - $heads heads, ${case#*:} wide"
+    else
+        echo "not ok $n - $heads heads, ${case#*:} wide"
+        tail -n 20 "$log" | sed 's/^/# /'
+        bad=1
+    fi
+done
+echo "1..$n"
+exit $bad
