@@ -148,9 +148,11 @@ MODELS   := $(filter-out schema arch arch.schema,$(patsubst \
             specs/%.yaml,%,$(wildcard specs/*.yaml)))
 PROFILES := a100 rtx4090 rtx5090 h200
 OUT      := out
-TESTS    := $(UNIT) $(FUZZ) $(filter-out tests/cli/lib.sh,\
+# The long ones come first.
+TESTS    := $(sort $(wildcard tests/matrix/*.sh tests/mutation/*.sh)) \
+            $(filter-out tests/cli/lib.sh,\
             $(sort $(wildcard tests/house/*.sh tests/cli/*.sh))) \
-            $(sort $(wildcard tests/matrix/*.sh))
+            $(UNIT) $(FUZZ)
 
 demo: ## set up, build, generate and prove DeepSeek-V3's kernels
 	sh scripts/setup.sh

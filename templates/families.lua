@@ -48,4 +48,16 @@ return {
         family = "mha", variants = { "", "concat" },
         plan = "plan/mha", template = "kernel/mha.cu.tpl",
     },
+    {
+        family = "decode_plan", variants = { "" },
+        plan = "plan/decode_plan", template = "kernel/decode_plan.cu.tpl",
+    },
+    {
+        family = "mqa_decode", variants = { "m16", "m32", "m64" },
+        plan = "plan/mqa_decode", template = "kernel/mqa_decode.cu.tpl",
+    },
+    {
+        family = "mqa_combine", variants = { "" },
+        plan = "plan/mqa_combine", template = "kernel/mqa_combine.cu.tpl",
+    },
 }

@@ -14,7 +14,8 @@
 # prints no TAP at all, or whose plan and tests do not agree.  Exit status 1
 # when anything failed.
 #
-# TAP_TIMEOUT (seconds, default 600) bounds each program.
+# TAP_TIMEOUT (seconds, default 600) bounds each program; TAP_JOBS (default: the
+# cores) of them run at the same time, and are reported in the order given.
 set -u
 
 # cmocka's programs print TAP when told so.
@@ -22,8 +23,32 @@ export CMOCKA_MESSAGE_OUTPUT=TAP
 
 passed=0
 failed=0
-log=$(mktemp) || exit 1
-trap 'rm -f "$log"' EXIT
+here=$0
+TAP_DIR=${TAP_DIR:-}
+
+# tap.sh --run "N PROGRAM", for ourselves: its output to N.log, then its exit
+# code to N.code.
+if [ "${1:-}" = --run ]; then
+    n=${2%% *}
+    program=${2#* }
+    case $program in
+    */*) ;;
+    *) program=./$program ;;
+    esac
+    code=-1
+    if [ -x "$program" ]; then
+        timeout -k 10 "${TAP_TIMEOUT:-600}" "$program" </dev/null \
+            >"$TAP_DIR/$n.log" 2>&1
+        code=$?
+    fi
+    echo "$code" >"$TAP_DIR/$n.new"
+    mv "$TAP_DIR/$n.new" "$TAP_DIR/$n.code"
+    exit 0
+fi
+
+TAP_DIR=$(mktemp -d) || exit 1
+export TAP_DIR
+trap 'rm -rf "$TAP_DIR"' EXIT
 trap 'exit 1' HUP INT TERM
 
 # Prints each "not ok" and the lines up to the next result; then, as the last
@@ -47,18 +72,24 @@ fault() {
     tail -n 12 "$log" | sed 's/^/    /'
 }
 
+n=0
 for program in "$@"; do
-    case $program in
-    */*) path=$program ;;
-    *) path=./$program ;;
-    esac
-    if [ ! -x "$path" ]; then
-        : >"$log"
+    n=$((n + 1))
+    : >"$TAP_DIR/$n.log"
+    printf '%s %s\0' "$n" "$program"
+done >"$TAP_DIR/list"
+xargs -0 -n 1 -P "${TAP_JOBS:-$(nproc)}" sh "$here" --run <"$TAP_DIR/list" &
+
+n=0
+for program in "$@"; do
+    n=$((n + 1))
+    log=$TAP_DIR/$n.log
+    until [ -f "$TAP_DIR/$n.code" ]; do sleep 0.1; done
+    code=$(cat "$TAP_DIR/$n.code")
+    if [ "$code" -lt 0 ]; then
         fault "$program" "cannot be run"
         continue
     fi
-    timeout -k 10 "${TAP_TIMEOUT:-600}" "$path" >"$log" 2>&1 </dev/null
-    code=$?
     report=$(summarise "$program")
     counts=${report##*
 }

@@ -1,6 +1,7 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- What mha does with shared memory: asynchronous copies, fragments, the way out of O.
-@ -- Inputs: half, the PTX name of the working dtype; steps, whether 64-bit values are pinned too.
+@ -- Inputs: half, the PTX name of the working dtype; steps, whether 64-bit values are pinned too;
+@ -- fresh, whether S begins with its first product.
 @ -- Offsets are template parameters so that they become immediates of the address.
 @ assert(half == "bf16" or half == "f16", "mha_shared.tpl: type")
 // Read anew at every call, instead of being kept.
@@ -126,6 +127,7 @@ static __device__ __forceinline__ mla_v4 get_words(mla_u32 from)
                  : "memory");
     return v;
 }
+@ if fresh then
 
 // c = A * B, 16 x 8 x 16, one warp.
 static __device__ __forceinline__ void mma_new(float4 &c, mla_v4 a, mla_u32 b0, mla_u32 b1)
@@ -135,3 +137,4 @@ static __device__ __forceinline__ void mma_new(float4 &c, mla_v4 a, mla_u32 b0, 
                  : "=f"(c.x), "=f"(c.y), "=f"(c.z), "=f"(c.w)
                  : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(0.0f));
 }
+@ end

@@ -28,7 +28,7 @@ ${include("frag/memory.tpl", {want = {store = true}})}
 
 ${include("frag/convert.tpl", {dtype = plan.dtype, want = {pack = true}})}
 
-${include("frag/mha_shared.tpl", {half = plan.dtype == "bf16" and "bf16" or "f16", steps = t.roomy == 1})}
+${include("frag/mha_shared.tpl", {half = plan.dtype == "bf16" and "bf16" or "f16", steps = t.roomy == 1, fresh = t.unrolled == t.steps})}
 
 ${include("frag/explog.tpl", {base = "2"})}
 

@@ -31,8 +31,9 @@ local M = {}
 
 local RESERVED_SMEM = 1024 -- per CTA, of the SM's
 local REGISTERS = 255
+local SPACIOUS = 225 -- of them, for tiles that give the compiler much to load early
+local MAX_HELD_DIMS = 256 -- of Q in registers, and of a product that is wholly unrolled
 local FIXED_REGISTERS = { [1] = 38, [2] = 45 } -- by m-tiles of a warp
-local KEEP_BELOW = 225
 local MAX_COLUMNS = 256
 
 -- mt: 16-row tiles of a warp; ctas: per SM, what shared memory has to allow.
@@ -125,6 +126,19 @@ local function memory_map(t)
     return map
 end
 
+-- Steps of 16 dims that follow each other without a loop: all, or a divisor up to 8.
+local function unrolled_steps(dims)
+    local steps = dims // 16
+    if dims <= MAX_HELD_DIMS then
+        return steps
+    end
+    local most = 8
+    while steps % most ~= 0 do
+        most = most - 1
+    end
+    return most
+end
+
 local function shape(spec, choice, n)
     local dims = spec.qk_nope_head_dim + spec.qk_rope_head_dim
     local steps = spec.v_head_dim // 16
@@ -134,21 +148,31 @@ local function shape(spec, choice, n)
         mt = choice.mt, warps = choice.warps, threads = 32 * choice.warps,
         m = 16 * choice.mt * choice.warps, n = n,
         stages = choice.stages, queries = choice.queries,
-        dims = dims, steps = dims // 16,
+        dims = dims, steps = dims // 16, unrolled = unrolled_steps(dims),
         columns = columns, column_chunks = chunks,
         k_stride = 2 * dims + 16, v_stride = 2 * columns + 16,
     }
     t.registers = registers(t)
     -- Whether what can be derived anew for every tile (the loader's steps, two registers
     -- each, and the scale) may stay in registers.
-    t.roomy = t.mt * t.n <= 64 and t.registers.total <= KEEP_BELOW and 1 or 0
+    t.roomy = t.mt * t.n <= 64 and t.registers.total <= SPACIOUS and 1 or 0
     t.smem = memory_map(t)
     return t
 end
 
+-- What is left of 255 is for fragments that the compiler loads early: more of them where a
+-- warp has two row tiles, or many keys beside Q.
+local function register_limit(t)
+    local held = t.queries == "registers"
+    if held and t.dims > MAX_HELD_DIMS then
+        return 0
+    end
+    return (t.mt == 2 or held and t.n == 64) and SPACIOUS or REGISTERS
+end
+
 local function fits(t, choice, arch)
     local per_cta = arch.smem_sm // choice.ctas - RESERVED_SMEM
-    return t.registers.total <= REGISTERS and t.smem.total <= math.min(per_cta, arch.smem_optin)
+    return t.registers.total <= register_limit(t) and t.smem.total <= math.min(per_cta, arch.smem_optin)
 end
 
 -- CTAs that an SM holds, shared memory and 255 registers a thread considered.

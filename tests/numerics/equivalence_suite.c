@@ -413,8 +413,10 @@ static int run_subject(struct subject *s, bool strict,
     bool good = !s->device->lost || num_device_reopen(s->device) == MLA_OK;
 
     find_kernels(s);
-    snprintf(s->name, sizeof(s->name), "layer of %s, %d heads, page %d",
-             mla_kernels_model(s->device->set), s->heads, s->page_size);
+    snprintf(s->name, sizeof(s->name), "layer_%s_%s_h%d_p%d",
+             mla_kernels_model(s->device->set),
+             s->like.dtype == NUM_FP16 ? "fp16" : "bf16", s->heads,
+             s->page_size);
     for (int i = 0; i < WAYS; i++)
         run += can_run(s, &ways[i]);
     for (int i = 0; i < SHAPES && run && good; i++) {
