@@ -51,7 +51,8 @@ $(B)/obj/tests/vgpu/%.o: ROOM_CFLAGS = -O3 -march=$(VGPU_MARCH) -Itests/vgpu \
 $(B)/obj/tests/numerics/%.o: ROOM_CFLAGS = -O3 -Iruntime/include -Iruntime/src \
     -Itests/numerics -Itests/vgpu
 $(B)/obj/tests/unit/%.o: ROOM_CFLAGS = $(LUA_CFLAGS) -Igen -Iruntime/include \
-    -Iruntime/src -Itests/vgpu -Itests/numerics -Itests/unit
+    -Iruntime/src -Itests/vgpu -Itests/numerics -Itests/unit \
+    -Wno-format-truncation
 
 DATA := $(sort $(shell find templates specs -type f \
           \( -name '*.lua' -o -name '*.tpl' -o -name '*.yaml' \)))

@@ -31,10 +31,11 @@ local M = {}
 
 local RESERVED_SMEM = 1024 -- per CTA, of the SM's
 local REGISTERS = 255
+local TAIL_REGISTERS = 14 -- of a loader with rows that its threads do not share evenly
 local SPACIOUS = 225 -- of them, for tiles that give the compiler much to load early
 local MAX_HELD_DIMS = 256 -- of Q in registers, and of a product that is wholly unrolled
 local FIXED_REGISTERS = { [1] = 38, [2] = 45 } -- by m-tiles of a warp
-local MAX_COLUMNS = 256
+local MAX_COLUMNS, CHUNK_COLUMNS = 256, 192 -- of V in one piece, and of a piece
 
 -- mt: 16-row tiles of a warp; ctas: per SM, what shared memory has to allow.
 local CHOICES = {
@@ -57,11 +58,16 @@ local CHOICES = {
     { queries = "shared", keys = { 64, 32, 16 }, shapes = { { mt = 1, warps = 1, ctas = 1, stages = 1 } } },
 }
 
+-- Threads that share the copy of a row of so many elements.
+local function lanes_of(width)
+    return width > 32 and 8 or width > 16 and 4 or 2
+end
+
 -- How a block copies the rows of one tensor: `lanes` threads a row, 16 bytes each, as
 -- often as the row is wide; `rows` rows a pass.  to: byte of the tile where its first row is.
 local function loader(name, width, n, threads, to, row_stride)
     local chunks = width // 8
-    local lanes = chunks > 4 and 8 or chunks > 2 and 4 or 2
+    local lanes = lanes_of(width)
     local rows = threads // lanes
     return {
         name = name, to = to, row_stride = row_stride,
@@ -94,7 +100,17 @@ local function loaders(spec, t, variant)
     return { q = loader("q", t.dims, t.m, t.threads, 0, t.k_stride), keys = keys, v = v }
 end
 
-local function registers(t)
+-- Whether the last pieces of some row are for some of its threads only.
+local function has_tail(spec, columns)
+    for _, width in ipairs({ spec.qk_nope_head_dim, spec.qk_rope_head_dim, columns }) do
+        if width // 8 % lanes_of(width) > 0 then
+            return true
+        end
+    end
+    return false
+end
+
+local function registers(t, spec)
     local r = {
         o = t.mt * t.columns // 2,
         s = t.mt * t.n // 2,
@@ -102,6 +118,7 @@ local function registers(t)
         q = t.queries == "registers" and t.mt * t.dims // 4 or 0,
     }
     r.total = r.o + r.s + r.p + r.q + FIXED_REGISTERS[t.mt]
+        + (has_tail(spec, t.columns) and TAIL_REGISTERS or 0)
     return r
 end
 
@@ -142,7 +159,8 @@ end
 local function shape(spec, choice, n)
     local dims = spec.qk_nope_head_dim + spec.qk_rope_head_dim
     local steps = spec.v_head_dim // 16
-    local chunks = plan.ceil_div(spec.v_head_dim, MAX_COLUMNS)
+    local whole = spec.v_head_dim <= MAX_COLUMNS
+    local chunks = whole and 1 or plan.ceil_div(spec.v_head_dim, CHUNK_COLUMNS)
     local columns = 16 * plan.ceil_div(steps, chunks)
     local t = {
         mt = choice.mt, warps = choice.warps, threads = 32 * choice.warps,
@@ -152,7 +170,7 @@ local function shape(spec, choice, n)
         columns = columns, column_chunks = chunks,
         k_stride = 2 * dims + 16, v_stride = 2 * columns + 16,
     }
-    t.registers = registers(t)
+    t.registers = registers(t, spec)
     -- Whether what can be derived anew for every tile (the loader's steps, two registers
     -- each, and the scale) may stay in registers.
     t.roomy = t.mt * t.n <= 64 and t.registers.total <= SPACIOUS and 1 or 0

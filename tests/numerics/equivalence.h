@@ -25,22 +25,22 @@ enum { LAYER_MAX_REQUESTS = 4, LAYER_MAX_TILES = 8 };
 /* Kernels ----------------------------------------------------------------- */
 
 /* X(name, family, variant): the kernels of a layer with one for all sizes. */
-#define LAYER_KERNEL_LIST(X)                                                 \
-    X(LAYER_KV_APPEND, "kv_append", "")                                      \
-    X(LAYER_KV_GATHER, "kv_gather", "")                                      \
-    X(LAYER_KV_B, "kv_b", "")                                                \
-    X(LAYER_MHA, "mha", "")                                                  \
-    X(LAYER_MERGE, "merge_state", "")                                        \
-    X(LAYER_ABSORB_Q, "absorb_q", "")                                        \
-    X(LAYER_ABSORB_V, "absorb_v", "")                                        \
-    X(LAYER_PLAN, "decode_plan", "")                                         \
+#define LAYER_KERNEL_LIST(X)                                                   \
+    X(LAYER_KV_APPEND, "kv_append", "")                                        \
+    X(LAYER_KV_GATHER, "kv_gather", "")                                        \
+    X(LAYER_KV_B, "kv_b", "")                                                  \
+    X(LAYER_MHA, "mha", "")                                                    \
+    X(LAYER_MERGE, "merge_state", "")                                          \
+    X(LAYER_ABSORB_Q, "absorb_q", "")                                          \
+    X(LAYER_ABSORB_V, "absorb_v", "")                                          \
+    X(LAYER_PLAN, "decode_plan", "")                                           \
     X(LAYER_COMBINE, "mqa_combine", "")
 
 enum layer_kernel {
 #define LAYER_KERNEL_NAME(name, family, variant) name,
     LAYER_KERNEL_LIST(LAYER_KERNEL_NAME)
 #undef LAYER_KERNEL_NAME
-    LAYER_DECODE, /* the tiles of mqa_decode, below */
+        LAYER_DECODE, /* the tiles of mqa_decode, below */
     LAYER_KERNELS
 };
 
@@ -100,8 +100,8 @@ struct layer {
     const struct layer_shape *shape;
     enum num_elem dtype;
     int heads, page_size, nope, rope, v, latent; /* H, P, DN, DR, DV, R */
-    int max_q_len;        /* of a decode step */
-    double softmax_scale; /* as a kernel gets it */
+    int max_q_len;                               /* of a decode step */
+    double softmax_scale;                        /* as a kernel gets it */
     int32_t prefix[LAYER_MAX_REQUESTS];
     int64_t tokens, keys, longest_prefix, most_fresh; /* T, S, ... */
     int64_t pages, table_width;
@@ -168,10 +168,22 @@ struct layer_arg {
     int64_t integer;
     double real;
 };
-#define LAYER_PTR(name, value) {.field = (name), .address = (value)}
-#define LAYER_INT(name, value) {.field = (name), .integer = (value)}
-#define LAYER_REAL(name, value) {.field = (name), .real = (value)}
-#define LAYER_END {.field = NULL}
+#define LAYER_PTR(name, value)                                                 \
+    {                                                                          \
+        .field = (name), .address = (value)                                    \
+    }
+#define LAYER_INT(name, value)                                                 \
+    {                                                                          \
+        .field = (name), .integer = (value)                                    \
+    }
+#define LAYER_REAL(name, value)                                                \
+    {                                                                          \
+        .field = (name), .real = (value)                                       \
+    }
+#define LAYER_END                                                              \
+    {                                                                          \
+        .field = NULL                                                          \
+    }
 
 /* Launches and waits; `arg` ends with LAYER_END. */
 bool layer_call(struct layer_run *r, mla_kernel *kernel,
@@ -199,8 +211,7 @@ bool layer_absorbed(struct layer_run *r, uint64_t out);
  * kernels the directory has none of is reported as not run; `strict` makes
  * that a failure.  Returns how many ways ran. */
 int layer_suite_run(struct num_device *device, const struct num_model *model,
-                    int heads, bool strict,
-                    const struct num_options *options,
+                    int heads, bool strict, const struct num_options *options,
                     struct num_totals *totals);
 
 #endif

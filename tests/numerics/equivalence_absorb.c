@@ -21,8 +21,8 @@ enum { CTAS = 7 };
 struct step {
     int q_len, requests;
     int request[LAYER_MAX_REQUESTS];
-    int64_t first[LAYER_MAX_REQUESTS];       /* new token, of the batch's */
-    int32_t length[LAYER_MAX_REQUESTS];      /* keys, with these q_len */
+    int64_t first[LAYER_MAX_REQUESTS];  /* new token, of the batch's */
+    int32_t length[LAYER_MAX_REQUESTS]; /* keys, with these q_len */
     const struct layer_tile *tile;
     int64_t items, slots, units;
     uint64_t q, o; /* [requests][q_len][H][R + DR], [..][R] */
@@ -198,22 +198,21 @@ static bool release(struct layer_run *r, const struct step *s, int i,
 
 static bool plan(struct layer_run *r, const struct step *s)
 {
-    const struct layer_arg arg[] = {
-        LAYER_PTR("seq_lens", s->lengths),
-        LAYER_PTR("header", s->header),
-        LAYER_PTR("item_begin", s->item_begin),
-        LAYER_PTR("items", s->item),
-        LAYER_PTR("unit_slots", s->unit_slots),
-        LAYER_INT("item_capacity", s->items),
-        LAYER_INT("slot_capacity", s->slots),
-        LAYER_INT("batch", s->requests),
-        LAYER_INT("q_len", s->q_len),
-        LAYER_INT("rows_per_tile", s->tile->rows),
-        LAYER_INT("keys_per_tile", s->tile->keys),
-        LAYER_INT("ctas", CTAS),
-        LAYER_INT("min_tiles", 1),
-        LAYER_INT("split_tiles", 0),
-        LAYER_END};
+    const struct layer_arg arg[] = {LAYER_PTR("seq_lens", s->lengths),
+                                    LAYER_PTR("header", s->header),
+                                    LAYER_PTR("item_begin", s->item_begin),
+                                    LAYER_PTR("items", s->item),
+                                    LAYER_PTR("unit_slots", s->unit_slots),
+                                    LAYER_INT("item_capacity", s->items),
+                                    LAYER_INT("slot_capacity", s->slots),
+                                    LAYER_INT("batch", s->requests),
+                                    LAYER_INT("q_len", s->q_len),
+                                    LAYER_INT("rows_per_tile", s->tile->rows),
+                                    LAYER_INT("keys_per_tile", s->tile->keys),
+                                    LAYER_INT("ctas", CTAS),
+                                    LAYER_INT("min_tiles", 1),
+                                    LAYER_INT("split_tiles", 0),
+                                    LAYER_END};
 
     return layer_call(r, r->kernels->one[LAYER_PLAN], arg);
 }

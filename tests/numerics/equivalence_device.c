@@ -21,9 +21,10 @@ bool layer_fail(struct layer_run *r, const char *format, ...)
 
     if (v->failures++ > 0)
         return false;
-    used = snprintf(v->why, sizeof(v->why), "%s, %s around, schedule %llu: ",
-                    r->layer->shape->group, num_poison_name(r->poison),
-                    (unsigned long long)r->schedule);
+    used =
+        snprintf(v->why, sizeof(v->why),
+                 "%s, %s around, schedule %llu: ", r->layer->shape->group,
+                 num_poison_name(r->poison), (unsigned long long)r->schedule);
     va_start(list, format);
     vsnprintf(v->why + used, sizeof(v->why) - (size_t)used, format, list);
     va_end(list);
@@ -83,8 +84,8 @@ bool layer_new(struct layer_run *r, const char *name, enum num_elem elem,
         abort();
     *b = (struct layer_buffer){name, elem, 0, 0, bytes, NULL};
     result = num_device_alloc(
-        r->device, false,
-        (uint64_t)(bytes + 2 * guard ? bytes + 2 * guard : 1), &b->base);
+        r->device, false, (uint64_t)(bytes + 2 * guard ? bytes + 2 * guard : 1),
+        &b->base);
     if (result)
         return layer_fail(r, "%s, %lld bytes: %s", name, (long long)bytes,
                           num_device_error(r->device, result));
@@ -159,8 +160,8 @@ static bool bind(struct layer_run *r, mla_kernel *kernel,
     for (int i = 0; i < info->field_count; i++) {
         mla_kernel_field(kernel, i, &f);
         if (!set_argument(args, &f, arg))
-            return layer_fail(r, "%s: no value for argument '%s'",
-                              info->symbol, f.name);
+            return layer_fail(r, "%s: no value for argument '%s'", info->symbol,
+                              f.name);
     }
     return true;
 }

@@ -75,8 +75,8 @@ static void count_tokens(struct layer *l)
         l->keys += length;
         longest = length > longest ? length : longest;
         l->most_fresh = r.fresh > l->most_fresh ? r.fresh : l->most_fresh;
-        l->longest_prefix = r.prefix > l->longest_prefix ? r.prefix
-                                                         : l->longest_prefix;
+        l->longest_prefix =
+            r.prefix > l->longest_prefix ? r.prefix : l->longest_prefix;
         l->pages += (length + l->page_size - 1) / l->page_size;
     }
     /* One column more than the longest needs. */
@@ -98,8 +98,9 @@ static void make_images(struct layer *l)
         [LAYER_RAW_Q] = {"q before the rotation", l->dtype, q, NULL},
         [LAYER_Q] = {"q", l->dtype, q, NULL},
         [LAYER_COS_SIN] = {"cos_sin", NUM_F32,
-                           (first_position(l) +
-                            l->table_width * l->page_size) * l->rope, NULL},
+                           (first_position(l) + l->table_width * l->page_size) *
+                               l->rope,
+                           NULL},
         [LAYER_POSITIONS] = {"positions", NUM_I64, l->keys, NULL},
         [LAYER_Q_POSITIONS] = {"positions of q", NUM_I64, l->tokens, NULL},
         [LAYER_OLD_SLOTS] = {"slots of prefixes", NUM_I64, l->keys, NULL},
@@ -127,8 +128,8 @@ static void fill_table(struct layer *l, struct num_rng *rng)
 
     num_permutation(rng, l->pages - 1, id);
     for (int b = 0; b < l->shape->requests; b++) {
-        int64_t length = l->shape->request[b].prefix +
-                         l->shape->request[b].fresh;
+        int64_t length =
+            l->shape->request[b].prefix + l->shape->request[b].fresh;
         for (int64_t k = 0; k < l->table_width; k++)
             set(table, b * l->table_width + k,
                 k * l->page_size < length ? (double)(1 + id[next++])
@@ -189,8 +190,8 @@ static void fill_queries(struct layer *l, struct num_rng *rng)
     double turn = oracle_cos_factor(&l->model->rope);
     int head = l->nope + l->rope;
     double nope = 1 / (l->softmax_scale * sqrt(l->nope));
-    double rope = 1 / (l->softmax_scale * sqrt(l->rope ? l->rope : 1) * turn *
-                       turn);
+    double rope =
+        1 / (l->softmax_scale * sqrt(l->rope ? l->rope : 1) * turn * turn);
 
     for (int64_t i = 0; i < q->count; i++)
         set(q, i, (i % head < l->nope ? nope : rope) * num_normal(rng));
@@ -215,13 +216,13 @@ static void finish_queries(struct layer *l)
     int head = l->nope + l->rope;
 
     for (int64_t i = 0; i < l->tokens * l->heads; i++) {
-        int64_t position = (int64_t)get(&l->input[LAYER_Q_POSITIONS],
-                                        i / l->heads);
-        double factor = m->factor_beta == 0
-                            ? 1
-                            : oracle_position_factor(m->factor_beta,
-                                                     m->factor_original,
-                                                     (double)position);
+        int64_t position =
+            (int64_t)get(&l->input[LAYER_Q_POSITIONS], i / l->heads);
+        double factor =
+            m->factor_beta == 0
+                ? 1
+                : oracle_position_factor(m->factor_beta, m->factor_original,
+                                         (double)position);
         get_row(&l->input[LAYER_RAW_Q], i * head + l->nope, l->rope, x);
         rotate(l, x, position, y);
         for (int k = 0; k < l->nope; k++)
@@ -307,15 +308,15 @@ static void full_query(const struct layer *l, int64_t row, double *q)
 {
     const struct num_model *m = l->model;
     const struct layer_image *raw = &l->input[LAYER_RAW_Q];
-    int64_t position = (int64_t)get(&l->input[LAYER_Q_POSITIONS],
-                                    row / l->heads);
+    int64_t position =
+        (int64_t)get(&l->input[LAYER_Q_POSITIONS], row / l->heads);
     int64_t first = row * (l->nope + l->rope);
     double rope[NUM_MAX_PAIRS * 2];
-    double factor = m->factor_beta == 0
-                        ? 1
-                        : oracle_position_factor(m->factor_beta,
-                                                 m->factor_original,
-                                                 (double)position);
+    double factor =
+        m->factor_beta == 0
+            ? 1
+            : oracle_position_factor(m->factor_beta, m->factor_original,
+                                     (double)position);
 
     memset(q, 0, (size_t)l->v * sizeof(*q));
     get_row(raw, first, l->nope, q + l->v);
@@ -350,8 +351,8 @@ static void find_reference(struct layer *l)
 {
     size_t rows = (size_t)(l->nope + l->v);
     float *weights = num_alloc(rows * (size_t)l->latent * sizeof(*weights));
-    float *keys = num_alloc((size_t)l->keys * (rows + (size_t)l->rope) *
-                            sizeof(*keys));
+    float *keys =
+        num_alloc((size_t)l->keys * (rows + (size_t)l->rope) * sizeof(*keys));
 
     store(l);
     l->want = num_alloc((size_t)layer_out_elements(l) * sizeof(*l->want));

@@ -15,8 +15,8 @@ struct expanded {
 };
 
 /* The n rows at `starts` (0: at the first) of all requests, by `cu`. */
-static bool gather(struct layer_run *r, uint64_t starts, uint64_t cu,
-                   int64_t n, uint64_t latent, uint64_t k_rope)
+static bool gather(struct layer_run *r, uint64_t starts, uint64_t cu, int64_t n,
+                   uint64_t latent, uint64_t k_rope)
 {
     const struct layer *l = r->layer;
     const struct layer_arg arg[] = {
@@ -65,8 +65,8 @@ static bool multiply(struct layer_run *r, uint64_t latent, int64_t n,
     return layer_call(r, r->kernels->one[LAYER_KV_B], arg);
 }
 
-static bool expand(struct layer_run *r, uint64_t starts, uint64_t cu,
-                   int64_t n, struct expanded *out)
+static bool expand(struct layer_run *r, uint64_t starts, uint64_t cu, int64_t n,
+                   struct expanded *out)
 {
     const struct layer *l = r->layer;
     uint64_t latent;
@@ -134,27 +134,26 @@ static bool merge(struct layer_run *r, uint64_t part, uint64_t part_lse,
     const struct layer *l = r->layer;
     int64_t v = layer_bytes(l, l->v), token = l->heads * v;
     int64_t f = (int64_t)sizeof(float), lse_token = l->heads * f;
-    const struct layer_arg arg[] = {
-        LAYER_PTR("o_a", part),
-        LAYER_INT("o_a_token_stride", token),
-        LAYER_INT("o_a_head_stride", v),
-        LAYER_PTR("o_b", out),
-        LAYER_INT("o_b_token_stride", token),
-        LAYER_INT("o_b_head_stride", v),
-        LAYER_PTR("lse_a", part_lse),
-        LAYER_INT("lse_a_token_stride", lse_token),
-        LAYER_INT("lse_a_head_stride", f),
-        LAYER_PTR("lse_b", lse),
-        LAYER_INT("lse_b_token_stride", lse_token),
-        LAYER_INT("lse_b_head_stride", f),
-        LAYER_PTR("o", out),
-        LAYER_INT("o_token_stride", token),
-        LAYER_INT("o_head_stride", v),
-        LAYER_PTR("lse", lse),
-        LAYER_INT("lse_token_stride", lse_token),
-        LAYER_INT("lse_head_stride", f),
-        LAYER_INT("tokens", l->tokens),
-        LAYER_END};
+    const struct layer_arg arg[] = {LAYER_PTR("o_a", part),
+                                    LAYER_INT("o_a_token_stride", token),
+                                    LAYER_INT("o_a_head_stride", v),
+                                    LAYER_PTR("o_b", out),
+                                    LAYER_INT("o_b_token_stride", token),
+                                    LAYER_INT("o_b_head_stride", v),
+                                    LAYER_PTR("lse_a", part_lse),
+                                    LAYER_INT("lse_a_token_stride", lse_token),
+                                    LAYER_INT("lse_a_head_stride", f),
+                                    LAYER_PTR("lse_b", lse),
+                                    LAYER_INT("lse_b_token_stride", lse_token),
+                                    LAYER_INT("lse_b_head_stride", f),
+                                    LAYER_PTR("o", out),
+                                    LAYER_INT("o_token_stride", token),
+                                    LAYER_INT("o_head_stride", v),
+                                    LAYER_PTR("lse", lse),
+                                    LAYER_INT("lse_token_stride", lse_token),
+                                    LAYER_INT("lse_head_stride", f),
+                                    LAYER_INT("tokens", l->tokens),
+                                    LAYER_END};
 
     return layer_call(r, r->kernels->one[LAYER_MERGE], arg);
 }
@@ -200,10 +199,10 @@ static bool add_prefix(struct layer_run *r, const mla_chunk_plan *p,
                      &block);
     for (int c = 0; c < p->count && good; c++) {
         const int32_t *cu = p->cu + c * (p->rows + 1);
-        good = add_chunk(r, p, c,
-                         block + (uint64_t)((const char *)cu -
-                                            (const char *)p->block),
-                         out, lse);
+        good = add_chunk(
+            r, p, c,
+            block + (uint64_t)((const char *)cu - (const char *)p->block), out,
+            lse);
     }
     return good;
 }

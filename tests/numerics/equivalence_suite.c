@@ -40,11 +40,11 @@ static const char bar[] = "rms 3.75 u of a row; cosine 1e-4";
 /* Ways -------------------------------------------------------------------- */
 
 #define NEEDS(kernel) (1u << (kernel))
-#define EXPANSION                                                            \
-    (NEEDS(LAYER_KV_APPEND) | NEEDS(LAYER_KV_GATHER) | NEEDS(LAYER_KV_B) |   \
+#define EXPANSION                                                              \
+    (NEEDS(LAYER_KV_APPEND) | NEEDS(LAYER_KV_GATHER) | NEEDS(LAYER_KV_B) |     \
      NEEDS(LAYER_MHA))
-#define ABSORPTION                                                           \
-    (NEEDS(LAYER_KV_APPEND) | NEEDS(LAYER_ABSORB_Q) | NEEDS(LAYER_PLAN) |    \
+#define ABSORPTION                                                             \
+    (NEEDS(LAYER_KV_APPEND) | NEEDS(LAYER_ABSORB_Q) | NEEDS(LAYER_PLAN) |      \
      NEEDS(LAYER_DECODE) | NEEDS(LAYER_COMBINE) | NEEDS(LAYER_ABSORB_V))
 
 static const struct way {
@@ -85,7 +85,7 @@ static const char *const family_of[LAYER_KERNELS] = {
 #define LAYER_FAMILY(name, family, variant) [name] = family,
     LAYER_KERNEL_LIST(LAYER_FAMILY)
 #undef LAYER_FAMILY
-    [LAYER_DECODE] = "mqa_decode"};
+        [LAYER_DECODE] = "mqa_decode"};
 
 static const char *const variant_of[LAYER_DECODE] = {
 #define LAYER_VARIANT(name, family, variant) [name] = variant,
@@ -158,8 +158,7 @@ static int max_q_len(struct num_device *d)
 
     if (copy && mla__json_parse(d->ctx, copy, &root, &error) == MLA_OK)
         value = mla__json_get(
-            mla__json_get(mla__json_get(root, "spec"), "decode"),
-            "max_q_len");
+            mla__json_get(mla__json_get(root, "spec"), "decode"), "max_q_len");
     if (value)
         number = (int)value->integer;
     mla__json_free(d->ctx, root);
@@ -229,7 +228,7 @@ static void judge_row(const struct layer *l, int64_t row, const double *got,
         v->got += got[i] * got[i];
         v->want += want[i] * want[i];
     }
-    off = sqrt(error / size);
+    off = error == 0 ? 0 : sqrt(error / size);
     v->max_rel = fmax(v->max_rel, off);
     off /= row_bar * num_half_ulp(l->dtype);
     v->worst = fmax(v->worst, off);
@@ -243,8 +242,8 @@ static void judge_row(const struct layer *l, int64_t row, const double *got,
              want[0]);
 }
 
-static void judge(const struct layer *l, const double *got,
-                  const double *want, struct num_verdict *v)
+static void judge(const struct layer *l, const double *got, const double *want,
+                  struct num_verdict *v)
 {
     v->cases++;
     for (int64_t row = 0; row < l->tokens * l->heads; row++)
@@ -267,8 +266,8 @@ static void keep(const struct layer *l, struct answers *a, int way,
     a->bits[way] = got;
     a->value[way] = num_alloc((size_t)n * sizeof(double));
     for (int64_t i = 0; i < n; i++)
-        a->value[way][i] = num_decode(
-            l->dtype, got + i * (int64_t)num_elem_bytes(l->dtype));
+        a->value[way][i] =
+            num_decode(l->dtype, got + i * (int64_t)num_elem_bytes(l->dtype));
 }
 
 /* One way of a run; what comes out is kept, or the same as what was. */
@@ -387,8 +386,8 @@ static void report_missing(const struct subject *s, const struct way *way,
         num_report_row(s->name, way->name, why, &v, true, s->options, totals);
 }
 
-static void report(const struct subject *s, struct num_verdict *v,
-                   bool strict, struct num_totals *totals)
+static void report(const struct subject *s, struct num_verdict *v, bool strict,
+                   struct num_totals *totals)
 {
     for (int i = 0; i < WAYS; i++)
         if (can_run(s, &ways[i]))
@@ -453,8 +452,7 @@ static int page_size_of(mla_kernels *set)
 }
 
 int layer_suite_run(struct num_device *device, const struct num_model *model,
-                    int heads, bool strict,
-                    const struct num_options *options,
+                    int heads, bool strict, const struct num_options *options,
                     struct num_totals *totals)
 {
     struct subject *s = num_alloc(sizeof(*s));
