@@ -1,7 +1,8 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- The item's result: O divided by the sums, and LSE, to the output or to its slot.
 @ -- Inputs: t, d, H, lse (spec.lse), slot, row_tile and request (indices of fields).
-@ local owner = "me.quad == 0u" .. (t.wn > 1 and " && me.wn == 0u" or "")
+@ local scorer = t.warps > t.score_warps and " && me.warp < " .. t.score_warps .. "u" or ""
+@ local owner = "me.quad == 0u" .. (t.wn > 1 and " && me.wn == 0u" or "") .. scorer
 @ local sums = t.rounded and {"row_sum", "rounded_sum"} or {"row_sum"}
 @ local empty = lse.empty == "-inf" and "0xff800000u" or "0x7f800000u"
 // Sums of the rows, and what O is multiplied with; rows that saw no key get O = 0.
@@ -18,7 +19,7 @@ ${sum} += __shfl_xor_sync(0xffffffffu, ${sum}, 2);
 @ if t.wn > 1 then
 {
     const mla_u32 parts = base + PARTS + 4u * me.row;
-    if (me.quad == 0u) {
+    if (me.quad == 0u${scorer}) {
 @     for s, sum in ipairs(sums) do
         put1<${4 * t.m * t.wn * (s - 1)}>(parts + me.wn * ${4 * t.m}u, ${sum});
 @     end

@@ -1,5 +1,6 @@
 @ -- SPDX-License-Identifier: Apache-2.0
-@ -- S = Q K^T over this warp's half of the dims, then the halves meet.  Input: t.
+@ -- S = Q K^T over this warp's half of the dims, then the halves meet.  Inputs: t, declare (the
+@ -- scores, rather than use those that are there).
 @ -- In s<n>, x and y belong to the row that this lane's quad finishes, z and w to the other warp's.
 @ local n_tiles = t.score_tiles
 @ local last = t.k_steps - 1
@@ -9,7 +10,7 @@
 @ end
 // S = Q K^T: ${n_tiles} x ${t.k_steps} m16n8k16, every second step of 16 dims.
 const mla_u32 k_tile = k_from + stage;
-@ for n = 0, n_tiles - 1 do
+@ for n = 0, declare and n_tiles - 1 or -1 do
 float4 s${n}${alone(0) and " = make_float4(0.0f, 0.0f, 0.0f, 0.0f)" or ""};
 @ end
 @ if n_tiles == 1 then

@@ -1,6 +1,8 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- P = exp(S - reference) against the reference as it stands; a vote decides whether the tile is
 @ -- redone with a new one.  Inputs: t, H, half, item_field (name to index).
+@ local helped = t.warps > t.score_warps
+@ local has_scores = "me.warp < " .. t.score_warps .. "u"
 @ local n_tiles = t.score_tiles
 @ -- A new reference lies this many powers of two above the row's maximum, so that a growing row
 @ -- needs the next one later.  bf16 keeps its precision down there; fp16 would lose it.
@@ -44,7 +46,7 @@ float tile_sum = 0.0f;
 @ if t.rounded then
 float tile_rounded = 0.0f;
 @ end
-{
+${helped and "if (" .. has_scores .. ") " or ""}{
 ${weights()}
 }
 const bool outgrown = tile_sum > 256.0f;
@@ -60,7 +62,7 @@ if (barrier_any(outgrown)) {
     bool again = (__ballot_sync(0xffffffffu, outgrown) >> (4u * me.g) & 15u) != 0u;
 @ if t.wn > 1 then
     const mla_u32 parts = base + PARTS + 4u * me.row;
-    if (me.quad == 0u) {
+    if (me.quad == 0u${helped and " && " .. has_scores or ""}) {
         put1<0>(parts + me.wn * ${4 * t.m}u, top);
         put1<${4 * t.m * t.wn}>(parts + me.wn * ${4 * t.m}u, again ? 1.0f : 0.0f);
     }
@@ -82,8 +84,14 @@ if (barrier_any(outgrown)) {
     tile_rounded = 0.0f;
 @ end
     tile_sum = 0.0f;
+@ if helped then
+    if (${has_scores}) {
+    ${weights()}
+    }
+@ else
 ${weights()}
-    if (me.quad == 0u${t.wn > 1 and " && me.wn == 0u" or ""})
+@ end
+    if (me.quad == 0u${t.wn > 1 and " && me.wn == 0u" or ""}${helped and " && " .. has_scores or ""})
         put1<0>(factor_at + 4u * me.row, shrink);
     __syncthreads();
 @ for i = 0, t.m // 16 - 1 do

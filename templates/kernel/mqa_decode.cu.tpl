@@ -3,7 +3,8 @@
 @ local args, emit, work = use("lib/args"), use("lib/emit"), use("lib/work_list")
 @ local mma = use("frag/mma")
 @ local t, d, H = plan.tile, plan.dims, plan.heads
-@ assert(t.wk == 2 and t.m == 16 * t.wm and t.warps == t.wm * t.wn * t.wk, "mqa_decode: roles")
+@ assert(t.wk == 2 and t.m == 16 * t.wm and t.score_warps == t.wm * t.wn * t.wk, "mqa_decode: roles")
+@ assert(t.warps == t.score_warps or t.wm == 1, "mqa_decode: helpers")
 @ assert(t.n == 8 * t.score_tiles * t.wn and t.n % 16 == 0, "mqa_decode: keys")
 @ assert(t.row_stride % 32 == 16 and t.p_stride % 32 == 16, "mqa_decode: odd rows of 16 bytes")
 @ local fields = {}
@@ -130,7 +131,17 @@ ${emit.signature(plan)}
         for (mla_u32 key = first_key; key < end_key; key += ${t.n}u) {
             ${include("frag/decode_next_tile.tpl", {t = t})}
 
-            ${include("frag/decode_scores.tpl", {t = t})}
+@ if t.warps > t.score_warps then
+            // The warps from ${t.score_warps} on have no part in S; they help with O.
+@     for n = 0, t.score_tiles - 1 do
+            float4 s${n} = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+@     end
+            if (me.warp < ${t.score_warps}u) {
+                ${include("frag/decode_scores.tpl", {t = t, declare = false})}
+            }
+@ else
+            ${include("frag/decode_scores.tpl", {t = t, declare = true})}
+@ end
 
             ${include("frag/decode_softmax.tpl", {t = t, H = H, half = half, item_field = fields})}
 

@@ -11,6 +11,9 @@
 --   O += P V    every warp has all M rows and its share of the columns, in steps of
 --               16: V, which is the first R columns of the key rows, is read once per CTA.
 --
+-- Where the registers of the warps that S needs do not suffice for O (R 1024 in tiles of
+-- 16 keys), as many warps again, the helpers, take part in O alone.
+--
 -- Registers per thread, of which 255 exist:
 --
 --   O   M/16 * 8 * ceil(R/16 / W)      Q   4 * ceil(D/16 / 2)      S   4 * N/WN / 8
@@ -38,7 +41,7 @@ local MAX_STAGES = 3
 
 -- Rows, warps along rows, and warps along keys to try.
 local CLASSES = {
-    { name = "m16", m = 16, wm = 1, wn = { 2, 4 }, pair_up = true },
+    { name = "m16", m = 16, wm = 1, wn = { 2, 4 }, pair_up = true, may_help = true },
     { name = "m32", m = 32, wm = 2, wn = { 1, 2 }, pair_up = true },
     { name = "m64", m = 64, wm = 4, wn = { 1 }, pair_up = false },
 }
@@ -60,7 +63,7 @@ local function memory_map(t)
         map[name] = at
         at = at + plan.ceil_div(bytes, 16) * 16
     end
-    place("partials", t.warps * t.score_tiles * 256) -- first: its addresses are xor-ed
+    place("partials", t.score_warps * t.score_tiles * 256) -- first: its addresses are xor-ed
     place("stages", t.stages * t.stage_bytes)
     place("p", t.m * t.p_stride)
     place("row_factor", t.m * 4)
@@ -69,15 +72,17 @@ local function memory_map(t)
     return map
 end
 
--- The tile with these choices.
-local function shape(spec, class, wn, n, stages)
+-- The tile with these choices.  helped: as many warps again for O alone.
+local function shape(spec, class, wn, n, stages, helped)
     local dims = spec.derived.row
     local steps = dims // 16
     local columns = spec.kv_lora_rank // 16
-    local warps = class.wm * wn * 2
+    local score_warps = class.wm * wn * 2
+    local warps = helped and 2 * score_warps or score_warps
     local t = {
         m = class.m, n = n, stages = stages,
-        wm = class.wm, wn = wn, wk = 2, warps = warps, threads = 32 * warps,
+        wm = class.wm, wn = wn, wk = 2, score_warps = score_warps,
+        warps = warps, threads = 32 * warps,
         dims = dims,
         steps = steps,                          -- of 16 dims, both warps of a pair
         k_steps = plan.ceil_div(steps, 2),      -- per warp
@@ -118,10 +123,10 @@ local function budget_of(class, arch)
     return arch.smem_optin, 1
 end
 
-local function stages_that_fit(spec, class, wn, n, budget)
+local function stages_that_fit(spec, class, wn, n, budget, helped)
     local best
     for stages = 2, MAX_STAGES do
-        local t = shape(spec, class, wn, n, stages)
+        local t = shape(spec, class, wn, n, stages, helped)
         if fits(t, budget) then
             best = t
         end
@@ -129,7 +134,7 @@ local function stages_that_fit(spec, class, wn, n, budget)
     return best
 end
 
-local function best_of(spec, class, arch)
+local function best_of(spec, class, arch, helped)
     local budget, ctas = budget_of(class, arch)
     local tries = { { budget, ctas } }
     if ctas == 2 then
@@ -138,7 +143,7 @@ local function best_of(spec, class, arch)
     for _, try in ipairs(tries) do
         for _, n in ipairs(KEYS) do
             for _, wn in ipairs(class.wn) do
-                local t = stages_that_fit(spec, class, wn, n, try[1])
+                local t = stages_that_fit(spec, class, wn, n, try[1], helped)
                 if t then
                     t.name, t.ctas_per_sm = class.name, try[2]
                     return t
@@ -152,7 +157,10 @@ end
 local function fitting(spec, arch)
     local out = {}
     for _, class in ipairs(CLASSES) do
-        local t = best_of(spec, class, arch)
+        local t = best_of(spec, class, arch, false)
+        if not t and class.may_help then
+            t = best_of(spec, class, arch, true)
+        end
         if t then
             out[#out + 1] = t
         end

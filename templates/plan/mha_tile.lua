@@ -31,7 +31,7 @@ local M = {}
 
 local RESERVED_SMEM = 1024 -- per CTA, of the SM's
 local REGISTERS = 255
-local TAIL_REGISTERS = 14 -- of a loader with rows that its threads do not share evenly
+local TAIL_REGISTERS = 14 -- where mt = 1 and some rows are not shared evenly by their threads
 local SPACIOUS = 225 -- of them, for tiles that give the compiler much to load early
 local MAX_HELD_DIMS = 256 -- of Q in registers, and of a product that is wholly unrolled
 local FIXED_REGISTERS = { [1] = 38, [2] = 45 } -- by m-tiles of a warp
@@ -71,8 +71,7 @@ local function loader(name, width, n, threads, to, row_stride)
     local rows = threads // lanes
     return {
         name = name, to = to, row_stride = row_stride,
-        lanes = lanes, shift = plan.log2(lanes),
-        rows = rows, passes = plan.ceil_div(n, rows), row_tail = n % rows,
+        lanes = lanes, rows = rows, passes = plan.ceil_div(n, rows), row_tail = n % rows,
         chunks = plan.ceil_div(chunks, lanes), chunk_tail = chunks % lanes,
         count = n,
     }
@@ -118,7 +117,7 @@ local function registers(t, spec)
         q = t.queries == "registers" and t.mt * t.dims // 4 or 0,
     }
     r.total = r.o + r.s + r.p + r.q + FIXED_REGISTERS[t.mt]
-        + (has_tail(spec, t.columns) and TAIL_REGISTERS or 0)
+        + (t.mt == 1 and has_tail(spec, t.columns) and TAIL_REGISTERS or 0)
     return r
 end
 

@@ -66,8 +66,9 @@ local function costs(spec, heads, t)
     local r = t.registers
     local qk = t.m // 16 * (t.n // 8) * t.steps
     local pv = t.m // 16 * (spec.kv_lora_rank // 8) * (t.n // 16)
-    c.add("tile", "%d rows x %d keys, %d stages; %d warps = %d of rows x %d of keys x %d of dims",
-        t.m, t.n, t.stages, t.warps, t.wm, t.wn, t.wk)
+    c.add("tile", "%d rows x %d keys, %d stages; %d warps = %d of rows x %d of keys x %d of dims%s",
+        t.m, t.n, t.stages, t.score_warps, t.wm, t.wn, t.wk,
+        t.warps > t.score_warps and string.format(", %d more for O", t.warps - t.score_warps) or "")
     c.add("rows", "for %d to %d (token, head) rows of a request, %d heads", t.min_rows, t.max_rows, heads)
     c.add("smem", "%s B: %d stages x %s, partial sums %s, P %s; %s per SM", cost.grouped(t.smem.total),
         t.stages, cost.grouped(t.stage_bytes), cost.grouped(t.smem.stages),

@@ -18,7 +18,9 @@
 static const double insns_bar = 3.2;
 
 static const struct mha_shape shapes[] = {
-    {.group = "bench", MHA_REQUESTS({512, 512}), .values = MHA_UNCHECKED,
+    {.group = "bench",
+     MHA_REQUESTS({512, 512}),
+     .values = MHA_UNCHECKED,
      .flags = MHA_CAUSAL},
     {.group = "bench", MHA_REQUESTS({256, 2048}), .values = MHA_UNCHECKED},
 };
@@ -97,9 +99,8 @@ static void print(const struct num_subject *s, const struct mha_shape *shape,
                t->bank_conflicts);
     else
         printf("%-62s %-14s %9.0f %6.3f %13.0f %6.3f %7.0f %7.3f%s\n",
-               s->info.symbol, size, t->mma_count,
-               t->mma_count / (double)mma, t->copied,
-               t->copied / (double)bytes, t->bank_conflicts, insns,
+               s->info.symbol, size, t->mma_count, t->mma_count / (double)mma,
+               t->copied, t->copied / (double)bytes, t->bank_conflicts, insns,
                has_bar(s) && insns > insns_bar ? "  over the bar" : "");
 }
 

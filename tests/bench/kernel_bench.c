@@ -45,10 +45,10 @@ static const char *mark(bool good)
 static void time_generator(struct bench *b)
 {
     char arch[32], out[4096];
-    char *gen[] = {(char *)b->mlagen, "gen", "-q", (char *)b->spec, "-o", out,
-                   NULL};
-    char *build[] = {(char *)b->mlagen, "build", "-q", "--arch", arch,
-                     (char *)b->spec, "-o", b->built, NULL};
+    char *gen[] = {
+        (char *)b->mlagen, "gen", "-q", (char *)b->spec, "-o", out, NULL};
+    char *build[] = {(char *)b->mlagen, "build", "-q",     "--arch", arch,
+                     (char *)b->spec,   "-o",    b->built, NULL};
     double gen_ms, build_ms;
 
     snprintf(arch, sizeof(arch), "sm_%d%d", b->device.info.major,
@@ -66,7 +66,8 @@ static void time_generator(struct bench *b)
     printf("gen, all architectures   %8.1f ms  (bar %.0f)%s\n", gen_ms,
            gen_bar_ms, mark(gen_ms <= gen_bar_ms));
     printf("build %-8s cold      %8.1f ms  (bar %.0f for each local head "
-           "count)\n\n", arch, build_ms, build_bar_ms);
+           "count)\n\n",
+           arch, build_ms, build_bar_ms);
 }
 
 static void time_kernels(struct bench *b)
@@ -74,13 +75,13 @@ static void time_kernels(struct bench *b)
     double sum = 0, bytes = 0;
     int count = mla_kernels_count(b->device.set);
 
-    printf(b->json ? " \"compile\": [" : "%-62s %9s %9s\n", "kernel",
-           "ms", "cubin");
+    printf(b->json ? " \"compile\": [" : "%-62s %9s %9s\n", "kernel", "ms",
+           "cubin");
     for (int i = 0; i < count; i++) {
         struct num_subject s;
         struct bench_compiled r = {0, 0};
-        const char *why = num_subject_read(b->device.ctx, b->device.set, i,
-                                           &b->model, &s);
+        const char *why =
+            num_subject_read(b->device.ctx, b->device.set, i, &b->model, &s);
         if (!why)
             why = bench_compile(&s, &r);
         b->failures += why != NULL;
@@ -88,8 +89,7 @@ static void time_kernels(struct bench *b)
         bytes += (double)r.cubin_bytes;
         if (b->json)
             printf("%s\n  {\"kernel\": \"%s\", \"ms\": %.2f, \"cubin\": %zu}",
-                   i ? "," : "", s.info.symbol, r.milliseconds,
-                   r.cubin_bytes);
+                   i ? "," : "", s.info.symbol, r.milliseconds, r.cubin_bytes);
         else
             printf("%-62s %9.1f %9zu%s%s\n", s.info.symbol, r.milliseconds,
                    r.cubin_bytes, mark(r.milliseconds <= kernel_bar_ms),
@@ -117,15 +117,15 @@ static void print_traffic(struct bench *b, const char *symbol,
                "\"conflicts\": %.0f, \"warp_insns\": %.0f, \"mma\": %.0f, "
                "\"mma_flops\": %.0f, \"ok\": %s}",
                first ? "" : ",", symbol, (long long)t->tokens, t->floor,
-               t->dram, t->l2, t->requested, t->bank_conflicts,
-               t->warp_insns, t->mma_count, t->mma_flops,
-               why ? "false" : "true");
+               t->dram, t->l2, t->requested, t->bank_conflicts, t->warp_insns,
+               t->mma_count, t->mma_flops, why ? "false" : "true");
         return;
     }
     printf("%-62s %4lld %11.0f %6.3f %6.3f %6.3f %7.0f %10.0f %9.0f%s\n",
            symbol, (long long)t->tokens, t->floor, t->dram / floor,
            t->l2 / floor, t->requested / floor, t->bank_conflicts,
-           t->warp_insns, t->mma_count, mark(t->dram <= dram_bar * floor + t->rounding));
+           t->warp_insns, t->mma_count,
+           mark(t->dram <= dram_bar * floor + t->rounding));
     if (why)
         printf("  %s\n", why);
 }
@@ -144,13 +144,13 @@ static void measure_kernels(struct bench *b)
         bool tokens;
         if (num_subject_read(b->device.ctx, b->device.set, i, &b->model, &s))
             continue; /* time_kernels has reported it */
-        if (strcmp(s.info.family, "mha") == 0)
-            continue; /* kernel_attention.c */
+        if (strcmp(s.info.family, "mha") == 0 || !num_family_of(&s))
+            continue; /* kernel_attention.c, kernel_decode.c */
         tokens = num_has(&s, "tokens");
         for (size_t k = 0; k < (tokens ? 4 : 1); k++) {
             struct bench_traffic t;
-            const char *why = bench_measure(&b->device, &s, token_counts[k],
-                                            &t);
+            const char *why =
+                bench_measure(&b->device, &s, token_counts[k], &t);
             b->failures += why != NULL;
             print_traffic(b, s.info.symbol, &t, why, first);
             first = false;
@@ -177,13 +177,15 @@ int main(int argc, char **argv)
         return 7;
     }
     if (!b.device.counters || !b.device.counters_reset) {
-        fprintf(stderr, "kernel-bench: error: %s counts nothing; name "
-                        "libvgpu.so in MLA_DRIVER\n", b.device.info.driver);
+        fprintf(stderr,
+                "kernel-bench: error: %s counts nothing; name "
+                "libvgpu.so in MLA_DRIVER\n",
+                b.device.info.driver);
         num_device_close(&b.device);
         return 7;
     }
-    printf(b.json ? "{\"spec\": \"%s\", \"device\": \"%s\",\n"
-                  : "%s on %s\n\n", b.spec, b.device.info.name);
+    printf(b.json ? "{\"spec\": \"%s\", \"device\": \"%s\",\n" : "%s on %s\n\n",
+           b.spec, b.device.info.name);
     time_generator(&b);
     if (num_device_load(&b.device, b.built) ||
         num_model_read(b.device.ctx, mla_kernels_manifest(b.device.set),
@@ -195,6 +197,8 @@ int main(int argc, char **argv)
         time_kernels(&b);
         measure_kernels(&b);
         b.failures += bench_attention(&b.device, &b.model, b.json);
+        printf(b.json ? ",\n" : "");
+        b.failures += bench_decode(&b.device, &b.model, b.json);
         printf(b.json ? "}\n" : "");
     }
     num_device_close(&b.device);

@@ -34,6 +34,7 @@ struct bench_traffic {
     double dram;      /* bytes of the different 32-byte sectors */
     double warp_insns, mma_flops, mma_count;
     double bank_conflicts; /* wavefronts beyond the least */
+    double barriers;       /* that warps arrive at */
 };
 
 /* Runs the kernel once, packed tensors; NULL or why not. */
@@ -49,5 +50,9 @@ const char *bench_measure_case(struct num_device *device, struct num_case *c,
  * returns how many have gone wrong. */
 int bench_attention(struct num_device *device, const struct num_model *model,
                     bool json);
+
+/* The same for the decode step, of which mqa_decode's launch counts. */
+int bench_decode(struct num_device *device, const struct num_model *model,
+                 bool json);
 
 #endif

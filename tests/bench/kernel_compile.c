@@ -33,8 +33,7 @@ double bench_child(char *const *argv, int runs)
         pid_t pid;
 
         posix_spawn_file_actions_init(&actions);
-        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY,
-                                         0);
+        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
         if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ) == 0)
             waitpid(pid, &status, 0);
         posix_spawn_file_actions_destroy(&actions);
@@ -68,8 +67,8 @@ const char *bench_compile(const struct num_subject *s,
 
     memset(out, 0, sizeof(*out));
     if (mla__nvrtc_open(s->ctx) ||
-        mla__read_file(s->ctx, s->kernel->owner->directory, s->info.source,
-                       "", &source, &bytes))
+        mla__read_file(s->ctx, s->kernel->owner->directory, s->info.source, "",
+                       &source, &bytes))
         return mla_last_error(s->ctx);
     snprintf(target, sizeof(target), "--gpu-architecture=%s", s->info.arch);
     start = now();

@@ -30,7 +30,20 @@ static double sum(json *object, const char *key)
     return total;
 }
 
-static void read_total(json *total, struct bench_traffic *out)
+/* The last launch of a kernel: a case may launch others beside it. */
+static json *launch_of(json *root, const char *symbol)
+{
+    json *list = mla__json_get(root, "launches"), *found = NULL;
+
+    for (json *l = list ? list->child : NULL; l; l = l->next) {
+        json *kernel = mla__json_get(l, "kernel");
+        if (kernel && kernel->string && strcmp(kernel->string, symbol) == 0)
+            found = l;
+    }
+    return found;
+}
+
+static void read_launch(json *total, struct bench_traffic *out)
 {
     json *global = mla__json_get(total, "global");
     json *store = mla__json_get(global, "store");
@@ -38,14 +51,15 @@ static void read_total(json *total, struct bench_traffic *out)
     out->copied = number(mla__json_get(global, "cp_async"), "bytes");
     out->requested = number(mla__json_get(global, "load"), "bytes") +
                      out->copied + number(store, "bytes");
-    out->l2 = SECTOR * (number(global, "l1_miss_sectors") +
-                        number(store, "sectors"));
+    out->l2 =
+        SECTOR * (number(global, "l1_miss_sectors") + number(store, "sectors"));
     out->dram = SECTOR * (number(global, "unique_load_sectors") +
                           number(global, "unique_store_sectors"));
     out->warp_insns = number(total, "warp_insns");
     out->mma_flops = number(total, "mma_flops");
     out->mma_count = sum(mla__json_get(total, "mma"), "count");
     out->bank_conflicts = sum(mla__json_get(total, "shared"), "conflicts");
+    out->barriers = number(total, "barriers");
 }
 
 static double floor_of(const struct num_case *c)
@@ -68,7 +82,7 @@ static const char *read_counters(struct num_device *d,
     const char *why = "the virtual GPU's counters are not JSON";
 
     if (text && mla__json_parse(s->ctx, text, &root, &error) == MLA_OK) {
-        read_total(mla__json_get(root, "total"), out);
+        read_launch(launch_of(root, s->info.symbol), out);
         why = NULL;
     }
     mla__json_free(s->ctx, root);

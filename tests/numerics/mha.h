@@ -20,10 +20,10 @@ struct mha_request {
 
 /* What queries, keys and values are made of. */
 enum mha_values {
-    MHA_NORMAL,   /* independent normal numbers */
-    MHA_GROWING,  /* scores that grow, fall or stay with the key, by row */
-    MHA_CONSTANT, /* equal scores; each key's value in a column of its own */
-    MHA_HUGE,     /* scores of +-3e4; the sign changes at half the keys */
+    MHA_NORMAL,    /* independent normal numbers */
+    MHA_GROWING,   /* scores that grow, fall or stay with the key, by row */
+    MHA_CONSTANT,  /* equal scores; each key's value in a column of its own */
+    MHA_HUGE,      /* scores of +-3e4; the sign changes at half the keys */
     MHA_UNCHECKED, /* normal numbers, and no answers: for a bench */
     MHA_VALUES
 };
@@ -48,9 +48,9 @@ struct mha_shape {
     bool full_only;
 };
 
-#define MHA_REQUESTS(...)                                                    \
-    .request = (const struct mha_request[]){__VA_ARGS__},                    \
-    .batch = sizeof((const struct mha_request[]){__VA_ARGS__}) /             \
+#define MHA_REQUESTS(...)                                                      \
+    .request = (const struct mha_request[]){__VA_ARGS__},                      \
+    .batch = sizeof((const struct mha_request[]){__VA_ARGS__}) /               \
              sizeof(struct mha_request)
 
 /* What a case keeps beside its tensors (num_case.own). */
@@ -61,7 +61,7 @@ struct mha_own {
     float *rows;
     struct mha_lse {
         double value, tolerance;
-    } *lse; /* [tokens][heads], as the oracle finds them */
+    } * lse; /* [tokens][heads], as the oracle finds them */
 };
 
 /* Where a request begins and what it has. */

@@ -54,8 +54,7 @@ static void lse_row(const struct num_case *c, const int64_t *index,
                     struct num_expect *e)
 {
     const struct mha_own *own = c->own;
-    struct mha_lse lse =
-        own->lse[index[0] * c->subject->info.heads + index[1]];
+    struct mha_lse lse = own->lse[index[0] * c->subject->info.heads + index[1]];
     unsigned char raw[4];
 
     if (isinf(lse.value)) {

@@ -131,19 +131,19 @@ struct num_case *mha_case_make(const struct num_subject *s,
     c->subject = s;
     c->family = &mha_family;
     c->own = o;
-    c->shape = (struct num_shape){shape->group, 0,            shape->q,
-                                  shape->out,   shape->flags, false};
+    c->shape = (struct num_shape){shape->group, 0,    shape->q, shape->out,
+                                  shape->flags, false};
     c->rng.state = seed;
-    c->softmax_scale = (float)oracle_softmax_scale(&s->model->rope,
-                                                   s->info.nope);
+    c->softmax_scale =
+        (float)oracle_softmax_scale(&s->model->rope, s->info.nope);
     o->shape = shape;
     for (int b = 0; b < shape->batch; b++) {
         c->tokens += shape->request[b].q;
         o->keys += shape->request[b].k;
     }
     c->shape.tokens = c->tokens;
-    o->lse = num_alloc((size_t)(c->tokens * s->info.heads + 1) *
-                       sizeof(*o->lse));
+    o->lse =
+        num_alloc((size_t)(c->tokens * s->info.heads + 1) * sizeof(*o->lse));
     build(c);
     return c;
 }
@@ -184,8 +184,8 @@ static int window(const struct num_case *c, const struct num_run *run,
         cut = q > end && mha_is(c, MHA_CAUSAL) ? q - end : 0;
         if (cut > s->request[b].k)
             cut = s->request[b].k;
-        cu_q[n] = (int32_t)((begin > run->first ? begin : run->first) -
-                            run->first);
+        cu_q[n] =
+            (int32_t)((begin > run->first ? begin : run->first) - run->first);
         cu_q[n + 1] = (int32_t)((q < end ? q : end) - run->first);
         cu_k[n] = (int32_t)(k - s->request[b].k);
         cu_k[n + 1] = (int32_t)(k - cut);
@@ -211,9 +211,9 @@ static bool write_bounds(struct num_device *d, struct num_case *c,
                          const uint64_t *address, const char *field,
                          const int32_t *value, int n, struct num_verdict *v)
 {
-    int result = num_device_write(
-        d, address[num_tensor_of(c, field) - c->tensor], value,
-        (size_t)(n + 1) * sizeof(*value));
+    int result =
+        num_device_write(d, address[num_tensor_of(c, field) - c->tensor], value,
+                         (size_t)(n + 1) * sizeof(*value));
 
     if (result)
         num_fail_on_device(d, v, c, num_device_error(d, result));

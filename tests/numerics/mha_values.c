@@ -8,8 +8,7 @@
 #include "mha.h"
 
 /* The size of the noise in all dims of q and k but the last. */
-static const double noise[MHA_VALUES] = {
-    [MHA_NORMAL] = 1, [MHA_GROWING] = 0.3};
+static const double noise[MHA_VALUES] = {[MHA_NORMAL] = 1, [MHA_GROWING] = 0.3};
 
 static double query_driver(struct num_case *c, int64_t row)
 {
@@ -123,8 +122,8 @@ static void decode(struct num_case *c, int64_t key)
     for (int64_t h = 0; h < k->heads; h++) {
         float *row = o->rows + (h * o->keys + key) * width;
         for (int64_t i = 0; i < k->v; i++)
-            row[i] = (float)num_get(t, 1 + key, h,
-                                    i + (t->alias[0] ? k->nope : 0));
+            row[i] =
+                (float)num_get(t, 1 + key, h, i + (t->alias[0] ? k->nope : 0));
         for (int64_t d = 0; d < dims; d++) {
             struct spot at = spot_of(c, h, d);
             row[k->v + d] = (float)num_get(at.t, 1 + key, at.head, at.column);
@@ -144,9 +143,9 @@ void mha_fill(struct num_case *c)
                 num_fill_normal(&c->tensor[i], 1, &c->rng);
         return;
     }
-    o->rows = num_alloc((size_t)(k->heads * o->keys *
-                                 (k->v + k->nope + k->rope)) *
-                        sizeof(float));
+    o->rows =
+        num_alloc((size_t)(k->heads * o->keys * (k->v + k->nope + k->rope)) *
+                  sizeof(float));
     fill_queries(c);
     for (int b = 0; b < o->shape->batch; b++)
         for (int64_t s = 0; s < o->shape->request[b].k; s++, key++) {

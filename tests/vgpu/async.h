@@ -7,11 +7,14 @@
  *   mbarrier.c      mbarrier objects: phases, arrivals, transaction bytes
  *   mbarrier_ops.c  the mbarrier instructions
  *   bulk.c          copies under way, and when they complete
- *   bulk_ops.c      cp.async.bulk, bulk groups, st.async
- *   tma.c           cp.async.bulk.tensor
+ *   bulk_ops.c      cp.async.bulk, bulk groups; bulk_decode.c the operands of
+ *                   all bulk copies, and st.async
+ *   tma.c           cp.async.bulk.tensor; tensor_map.c its maps
  *   wgmma.c         wgmma; wgmma_desc.c its descriptors; wgmma_regs.c its
  *                   registers while they are in flight
  *   cluster.c       mapa, getctarank, setmaxnreg
+ *   grid.c          griddepcontrol
+ *   hopper_table.c  the opcode table
  *
  * LATE COMPLETION.  A copy that is issued poisons its destination and does
  * nothing more.  It happens when somebody who waits for it cannot go on
@@ -30,7 +33,7 @@
 #include "touch.h"
 
 #define VG_GRANULE 16
-#define VG_MBAR_AGENTS 64
+#define VG_MBAR_AGENTS 64 /* per CTA; beyond that mbarriers share them */
 
 /* Sixteen bytes of shared memory.  agent, epoch, pc: the last asynchronous
  * write (epoch 0: none).  readers: bit per reading agent since the last write;
@@ -73,7 +76,7 @@ struct vg_async_warp {
     uint32_t groups, done;   /* wgmma groups committed, complete */
     uint32_t issued;         /* wgmma instructions */
     uint32_t fences;         /* wgmma.fence */
-    bool is_open;            /* wgmma since the last commit */
+    uint32_t used;           /* the youngest group that has a wgmma */
     uint32_t bulk_open[VG_LANES];  /* number of the open bulk group */
     uint32_t registers;      /* setmaxnreg; 0: as launched */
     struct vg_wreg *reg;
@@ -194,8 +197,9 @@ void vg_mbar_tx(struct vg_warp *w, const struct vg_insn *i, int lane,
 /* An asynchronous operation of `agent` (of CTA c) delivered bytes. */
 void vg_mbar_complete(struct vg_cta *c, struct vg_mbar *m, unsigned agent,
                       uint32_t epoch, uint32_t bytes);
+/* mbarrier.init by a lane, in the shared memory of its own CTA. */
 void vg_mbar_init(struct vg_warp *w, const struct vg_insn *i, int lane,
-                  struct vg_cta *c, uint32_t off, uint32_t count);
+                  uint32_t addr, uint32_t count);
 /* Is the phase with this parity over?  Faults on a wait that is late by two
  * phases. */
 bool vg_mbar_over(struct vg_warp *w, const struct vg_insn *i, int lane,

@@ -276,6 +276,9 @@ void vg_async_read(const struct vg_async_access *x, const uint32_t *off,
     unsigned nr = 2 * a->nwarps;
     uint32_t epoch = mc->race ? vg_race_agent_epoch(mc->race,
                                                     a->agent0 + x->agent) : 0;
+    const uint32_t *know = mc->race ? vg_race_agent_row(mc->race,
+                                                        vg_race_warp(x->w)) +
+                                          a->agent0 : NULL;
 
     for (unsigned k = 0; k < count; k++) {
         uint32_t n = off[k] / VG_GRANULE;
@@ -290,7 +293,8 @@ void vg_async_read(const struct vg_async_access *x, const uint32_t *off,
                      x->what, n * VG_GRANULE);
         if (!mc->race)
             continue;
-        check_written(x, n, false);
+        if (g->epoch > know[g->agent])
+            check_written(x, n, false);
         if (g->generic) {
             check_threads(x, n * VG_GRANULE, VG_GRANULE, false);
             check_fenced(x, n);

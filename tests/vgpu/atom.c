@@ -331,6 +331,27 @@ static bool take_op(struct vg_dec *d, struct atom *x)
     return true;
 }
 
+bool vg_decode_update(struct vg_dec *d, struct vg_update *u)
+{
+    struct atom x;
+
+    if (!take_op(d, &x))
+        return false;
+    if (x.op == CAS || x.op == EXCH || x.n != 1 || x.bytes > 8)
+        return vg_error(d, "no such reduction");
+    *u = (struct vg_update){(uint8_t)x.op, x.bytes, x.type};
+    return true;
+}
+
+void vg_update(const struct vg_update *u, void *at, uint64_t value)
+{
+    struct atom x = {.op = (enum op)u->op, .type = u->type,
+                     .bytes = u->bytes, .n = 1};
+    bool changed = false;
+
+    update(&x, at, value, 0, true, &changed);
+}
+
 /* Appends the n elements of operand k. */
 static bool operands(struct vg_dec *d, const struct atom *x, int k, bool out)
 {

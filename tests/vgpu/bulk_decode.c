@@ -10,6 +10,8 @@
  *       [dst], [map, {coordinates}], [mbar]{, mask}{, policy}
  *   cp.async.bulk.tensor.Nd.global.shared::cta{.tile}.bulk_group{.hint}
  *       [map, {coordinates}], [src]{, policy}
+ *   cp.reduce.async.bulk.global.shared::cta.bulk_group{.hint}.op.type
+ *       [dst], [src], size{, policy}
  *   st.async{.weak}.shared::cluster.mbarrier::complete_tx::bytes{.vec}.type
  *       [a], value, [mbar]
  */
@@ -91,6 +93,24 @@ bool vg_decode_bulk(struct vg_dec *d)
     if (x->is_store)
         return tail(d, x, 3);
     return in_address(d, 3, &x->mbar) && tail(d, x, 4);
+}
+
+/* Into shared memory of the cluster, too, it would exist. */
+bool vg_decode_bulk_reduce(struct vg_dec *d)
+{
+    struct vg_bulk_op *x = begin(d);
+
+    if (!x)
+        return false;
+    if (!x->is_store)
+        return vg_error(d, "only .global.shared::cta.bulk_group");
+    x->is_reduction = true;
+    d->out->fn = vg_bulk_copy;
+    if (!vg_decode_update(d, &x->update) || !in_address(d, 0, &x->global) ||
+        !in_address(d, 1, &x->source))
+        return false;
+    x->size = d->out->nop;
+    return vg_in(d, 2, -1, 32) && tail(d, x, 3);
 }
 
 /* The map's address and the coordinates of operand k. */

@@ -269,8 +269,21 @@ static void load_arrives(struct vg_bulk *b)
     vg_async_arrived(b->dst, b->dst_off, b->bytes);
 }
 
+/* Element by element, each update atomic by itself. */
+static void reduce(const struct vg_update *u, unsigned char *to,
+                   const unsigned char *from, uint32_t bytes)
+{
+    for (uint32_t k = 0; k < bytes; k += u->bytes) {
+        uint64_t v = 0;
+
+        memcpy(&v, from + k, u->bytes);
+        vg_update(u, to + k, v);
+    }
+}
+
 static void store_moves(struct vg_bulk *b)
 {
+    const struct vg_bulk_op *op = b->w->cta->launch->program->insn[b->pc].aux;
     struct vg_alloc *a;
 
     if (!b->held) {
@@ -278,7 +291,11 @@ static void store_moves(struct vg_bulk *b)
         memcpy(b->held, b->w->cta->shared + b->data[SOURCE], b->bytes);
         return;
     }
-    memcpy(global_at(b, b->data[TARGET], &a), b->held, b->bytes);
+    if (op->is_reduction)
+        reduce(&op->update, global_at(b, b->data[TARGET], &a), b->held,
+               b->bytes);
+    else
+        memcpy(global_at(b, b->data[TARGET], &a), b->held, b->bytes);
     vg_bits_set_shared(a->init, b->data[TARGET] - a->base, b->bytes);
 }
 
@@ -348,6 +365,20 @@ static void copy_in(struct vg_warp *w, const struct vg_insn *i, int lane,
     vg_bulk_count_load(w, i, &t, bytes);
 }
 
+/* A reduction reads what is there. */
+static void check_old_values(const struct vg_async_access *a, uint64_t addr,
+                             uint32_t bytes)
+{
+    const struct vg_alloc *at =
+        vg_mem_find(a->w->cta->launch->config.memory, addr);
+
+    if (vg_checking(a->w, VG_CHECK_UNINIT) &&
+        !vg_bits_all(at->init, addr - at->base, bytes))
+        vg_fault(a->w, a->i, a->lane, VG_FAILED,
+                 "bulk reduction into uninitialised global memory: %u bytes "
+                 "at 0x%" PRIx64 " of %s", bytes, addr, at->name);
+}
+
 static void copy_out(struct vg_warp *w, const struct vg_insn *i, int lane,
                      const struct vg_bulk_op *op, uint32_t bytes)
 {
@@ -361,6 +392,10 @@ static void copy_out(struct vg_warp *w, const struct vg_insn *i, int lane,
     check_range(w, i, lane, w->cta, from, bytes);
     check_global(w, i, lane, to);
     vg_bulk_global(&a, to, bytes, true);
+    if (op->is_reduction) {
+        check_old_values(&a, to, bytes);
+        vg_bulk_global(&a, to, bytes, false);
+    }
     vg_async_read_range(&a, from, bytes);
     b = vg_bulk_store(&a);
     b->move = store_moves;

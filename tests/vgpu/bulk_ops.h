@@ -21,6 +21,8 @@ struct vg_bulk_op {
     bool is_store;             /* to global memory, in a bulk group */
     bool from_shared;          /* from the own CTA to one of the cluster */
     bool is_multicast;
+    bool is_reduction;         /* to global memory */
+    struct vg_update update;
     uint8_t rank;              /* of a tensor copy */
     uint8_t coordinate;        /* row of the first coordinate */
     uint8_t size, cta_mask;    /* rows */
@@ -66,6 +68,7 @@ vg_fn vg_tma, vg_bulk_copy;
 bool vg_decode_bulk(struct vg_dec *d);
 bool vg_decode_bulk_tensor(struct vg_dec *d);
 bool vg_decode_bulk_prefetch(struct vg_dec *d);
+bool vg_decode_bulk_reduce(struct vg_dec *d);
 bool vg_decode_bulk_commit(struct vg_dec *d);
 bool vg_decode_bulk_wait(struct vg_dec *d);
 bool vg_decode_st_async(struct vg_dec *d);

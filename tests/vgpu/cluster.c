@@ -182,8 +182,7 @@ void vg_async_exit(struct vg_warp *w, uint32_t mask)
     const struct vg_insn *i = &p->insn[vg_current(w)->pc];
     struct vg_async_warp *aw = vg_async_warp_of(w);
 
-    if ((aw->groups > aw->done || aw->is_open) &&
-        vg_checking(w, VG_CHECK_ASYNC))
+    if (aw->used > aw->done && vg_checking(w, VG_CHECK_ASYNC))
         vg_fault(w, i, -1, VG_FAILED,
                  "the warp exits while its wgmma is in flight (no "
                  "wgmma.wait_group 0)");

@@ -41,7 +41,8 @@
  *     "mma_cycles": wgmma at the dense rate of an SM of sm_90: n / 2 each
  *     "smem_port": {"wgmma_a", "wgmma_b", "tma_write", "tma_read": bytes,
  *         "cycles": all of them at 128 bytes a cycle}: traffic that is not in
- *         "shared".  B is read once per warpgroup.
+ *         "shared"; with its wavefronts it is the port's whole load.  B is
+ *         read once per warpgroup.
  *     "tma": {"loads", "multicasts", "load_bytes": delivered, once per
  *         receiving block, "load_sectors": asked of L2, once however many
  *         blocks receive them, "stores", "store_bytes", "store_sectors",

@@ -9,6 +9,7 @@ const struct vg_opcode vg_ops_hopper[] = {
     {"cp.async.mbarrier.arrive", vg_decode_cp_async_mbarrier, VG_C_ASYNC, 0},
     {"cp.async.bulk", vg_decode_bulk, VG_C_ASYNC, 0},
     {"cp.async.bulk.tensor", vg_decode_bulk_tensor, VG_C_ASYNC, 0},
+    {"cp.reduce.async.bulk", vg_decode_bulk_reduce, VG_C_ASYNC, 0},
     {"cp.async.bulk.prefetch", vg_decode_bulk_prefetch, VG_C_OTHER, 0},
     {"cp.async.bulk.commit_group", vg_decode_bulk_commit, VG_C_ASYNC, 0},
     {"cp.async.bulk.wait_group", vg_decode_bulk_wait, VG_C_ASYNC, 0},

@@ -24,7 +24,7 @@
 
 #define SLICE_IN_ORDER 8192
 #define WATCHDOG (UINT64_C(1) << 27)
-#define LATE 65536 /* instructions without progress */
+#define LATE 16384 /* instructions without progress */
 #define MAX_WORKERS 256
 
 /* What the workers of a launch share. */

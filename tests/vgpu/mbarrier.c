@@ -163,17 +163,31 @@ struct vg_mbar *vg_mbar_at(struct vg_warp *w, const struct vg_insn *i,
     return m;
 }
 
-void vg_mbar_init(struct vg_warp *w, const struct vg_insn *i, int lane,
-                  struct vg_cta *c, uint32_t off, uint32_t count)
+/* Phase 0 with nobody there. */
+static void start(struct vg_mbar *m, uint32_t off, uint32_t count)
 {
+    m->off = off;
+    m->live = true;
+    m->published = m->wanted = false;
+    m->phase = 0;
+    m->expected = m->pending = count;
+    m->tx = 0;
+}
+
+void vg_mbar_init(struct vg_warp *w, const struct vg_insn *i, int lane,
+                  uint32_t addr, uint32_t count)
+{
+    struct vg_cta *c = owner_of(w, i, lane, addr);
     struct vg_mem_cta *mc = c->mem;
     struct vg_async *a = mc->async;
     unsigned words = mc->race ? vg_race_clock_words(mc->race) : 0;
     unsigned warps = c->cluster->ncta * c->nwarps;
-    struct vg_mbar *m;
+    uint32_t off = addr & ((1u << OFFSET_BITS) - 1);
+    struct vg_mbar *m = find(a, off);
 
-    c = owner_of(w, i, lane, off);
-    m = find(a, off);
+    if (c != w->cta)
+        vg_fault(w, i, lane, VG_ILLEGAL_ADDRESS,
+                 "mbarrier.init in the shared memory of another block");
     if (m && m->live)
         vg_fault(w, i, lane, VG_FAILED,
                  "mbarrier 0x%x is initialised again while it is live "
@@ -185,13 +199,8 @@ void vg_mbar_init(struct vg_warp *w, const struct vg_insn *i, int lane,
     race(w, i, lane, c, off, true);
     if (!m)
         m = new_mbar(w, i, a, words, warps);
-    m->off = off;
-    m->live = true;
-    m->published = m->wanted = false;
+    start(m, off, count);
     m->owner = w->index * VG_LANES + (unsigned)lane;
-    m->phase = 0;
-    m->expected = m->pending = count;
-    m->tx = 0;
     memset(m->gather, 0, 2 * words * sizeof *m->gather);
     for (unsigned k = 0; k < warps; k++) {
         m->seen[k] = -1;

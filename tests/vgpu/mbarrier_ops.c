@@ -80,11 +80,11 @@ static void simple(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     addresses(w, i, x, mask, at);
     for (uint32_t todo = mask; todo; todo &= todo - 1) {
         int l = __builtin_ctz(todo);
-        struct vg_cta *c = w->cta;
+        struct vg_cta *c;
         struct vg_mbar *m;
 
         if (x->op == INIT) {
-            vg_mbar_init(w, i, l, c, (uint32_t)at[l], word(w, i, 1, l));
+            vg_mbar_init(w, i, l, (uint32_t)at[l], word(w, i, 1, l));
             continue;
         }
         m = vg_mbar_at(w, i, l, at[l], &c);
@@ -353,37 +353,34 @@ static bool decode_copy_arrive(struct vg_dec *d)
     return address(d, x, 0);
 }
 
+/* By enum op.  The operation is the word behind "mbarrier": expect_tx is a
+ * modifier of arrive, too. */
+static const struct {
+    const char *name;
+    bool (*decode)(struct vg_dec *d);
+} operation[] = {
+    [INIT] = {"init", decode_simple},
+    [INVAL] = {"inval", decode_simple},
+    [EXPECT_TX] = {"expect_tx", decode_simple},
+    [COMPLETE_TX] = {"complete_tx", decode_simple},
+    [ARRIVE] = {"arrive", decode_arrive},
+    [DROP] = {"arrive_drop", decode_arrive},
+    [TEST] = {"test_wait", decode_wait},
+    [TRY] = {"try_wait", decode_wait},
+    [PENDING] = {"pending_count", decode_pending},
+};
+
 bool vg_decode_mbarrier(struct vg_dec *d)
 {
-    static const char names[] = "init|inval|expect_tx|complete_tx|arrive|"
-                                "arrive_drop|test_wait|try_wait|pending_count";
-    int op = -1;
+    const char *word = d->in->nwords > 1 ? d->in->word[1] : "";
 
-    /* expect_tx is also a modifier of arrive, so the word's place counts. */
-    if (d->in->nwords > 1 && strcmp(d->in->word[1], "arrive") == 0)
-        op = vg_mod_of(d, "none|none|none|none|arrive");
-    else if (d->in->nwords > 1 && strcmp(d->in->word[1], "arrive_drop") == 0)
-        op = vg_mod_of(d, "none|none|none|none|none|arrive_drop");
-    else
-        op = vg_mod_of(d, names);
-    d->out->arg = (uint32_t)op;
-    switch (op) {
-    case INIT:
-    case INVAL:
-    case EXPECT_TX:
-    case COMPLETE_TX:
-        return decode_simple(d);
-    case ARRIVE:
-    case DROP:
-        return decode_arrive(d);
-    case TEST:
-    case TRY:
-        return decode_wait(d);
-    case PENDING:
-        return decode_pending(d);
-    default:
-        return vg_error(d, "operation is not known");
-    }
+    for (uint32_t k = 0; k < sizeof operation / sizeof *operation; k++)
+        if (strcmp(operation[k].name, word) == 0) {
+            d->used |= 1u << 1;
+            d->out->arg = k;
+            return operation[k].decode(d);
+        }
+    return vg_error(d, "operation .%s is not known", word);
 }
 
 bool vg_decode_cp_async_mbarrier(struct vg_dec *d)

@@ -36,6 +36,15 @@ void vg_get_row(const void *row, unsigned bits, uint64_t v[VG_LANES]);
 void vg_flag_order(struct vg_touch *t, const struct vg_mem_words *m,
                    bool write);
 
+/* One update of a value in global memory as red does it (atom.c), for the
+ * bulk reductions: operation and type by the words of the instruction. */
+struct vg_update {
+    uint8_t op, bytes;
+    enum vg_type type;
+};
+bool vg_decode_update(struct vg_dec *d, struct vg_update *u);
+void vg_update(const struct vg_update *u, void *at, uint64_t value);
+
 /* Decoders, by file; the tables are in mem_table.c. */
 bool vg_decode_ld(struct vg_dec *d);
 bool vg_decode_st(struct vg_dec *d);

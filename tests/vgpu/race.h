@@ -133,6 +133,8 @@ void vg_race_agent_step(struct vg_race *r, unsigned agent);
 /* Does the warp know that the agent's epoch is over? */
 bool vg_race_agent_known(const struct vg_race *r, unsigned warp,
                          unsigned agent, uint32_t epoch);
+/* The epochs of all agents that the warp knows to be over. */
+const uint32_t *vg_race_agent_row(const struct vg_race *r, unsigned warp);
 /* The warp waited for the agent itself; the clock will tell others. */
 void vg_race_agent_learn(struct vg_race *r, unsigned warp, unsigned agent,
                          uint32_t epoch);

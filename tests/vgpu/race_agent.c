@@ -57,6 +57,11 @@ bool vg_race_agent_known(const struct vg_race *r, unsigned warp,
     return agents_of(r, warp)[agent] >= epoch;
 }
 
+const uint32_t *vg_race_agent_row(const struct vg_race *r, unsigned warp)
+{
+    return agents_of(r, warp);
+}
+
 void vg_race_agent_learn(struct vg_race *r, unsigned warp, unsigned agent,
                          uint32_t epoch)
 {

@@ -12,7 +12,9 @@
  *                 l40s, h100, h200, b200, rtx5090, orin
  *   VGPU_SEED     0 (default): warps and CTAs in order; else the seed of a
  *                 random schedule with the latest legal completion
- *   VGPU_CHECKS   all (default), none, or a list of check names
+ *   VGPU_CHECKS   all (default), none, or a list of check names (checks.h);
+ *                 "strict" is all and "release", which makes each warp of a
+ *                 warpgroup wait for its own part of a wgmma
  *   VGPU_THREADS  host threads that run CTAs; 0 (default): one per core
  *   VGPU_MEMORY   bytes of device memory; default: the profile's
  * VGPU_SEED, VGPU_CHECKS and VGPU_THREADS may change later: each call of

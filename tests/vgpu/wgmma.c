@@ -120,8 +120,9 @@ static void read_descriptor(struct vg_warp *w, const struct vg_insn *i,
 
 static bool scale_d(struct vg_warp *w, const struct vg_insn *i)
 {
-    int n = i->nop - 1;
-    uint32_t p = VG_MASK(w, i->op[n]) ^ (i->neg >> n & 1 ? VG_ALL : 0);
+    unsigned n = i->nop - 1u;
+    bool negated = n < 32 && i->neg >> n & 1;  /* beyond: refused at load */
+    uint32_t p = VG_MASK(w, i->op[n]) ^ (negated ? VG_ALL : 0);
 
     if (p && p != VG_ALL)
         vg_fault(w, i, -1, VG_FAILED, "scale-d differs between lanes");
@@ -317,7 +318,7 @@ void vg_wgmma(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     b = descriptor(w, i, (int)at);
     compare_warps(w, i, a, b);
     vg_wgmma_registers(w, i);
-    vg_async_warp_of(w)->is_open = true;
+    vg_async_warp_of(w)->used = vg_async_warp_of(w)->groups + 1;
     if (x->na)
         for (unsigned r = 0; r < 4; r++)
             rows[r] = vg_row(w, i->op[x->nd + r]);
@@ -357,7 +358,6 @@ static void commit(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     need_warpgroup(w, i);
     aw = vg_async_warp_of(w);
     aw->groups++;
-    aw->is_open = false;
     if (mc->race)
         vg_race_agent_step(mc->race, mc->async->agent0 + vg_wgmma_agent(w));
     vg_progress(w);

@@ -13,7 +13,8 @@
  * wrapped.  Copies are special: the front end renames registers between asm
  * statements and around loops, also while they are in flight, and ptxas
  * removes such copies.  So a mov passes the state on instead of counting as
- * an access.
+ * an access; and a mov of a constant, which the front end may sink below the
+ * fence, counts only while the register is in flight.
  */
 #include "bulk_ops.h"
 #include "lower.h"
@@ -30,6 +31,7 @@ struct ref {
 struct vg_watch {
     vg_fn *fn;               /* the instruction itself */
     bool is_copy;            /* ref[0] is written, ref[1] read */
+    bool is_constant;        /* mov of a constant to ref[0] */
     uint8_t n;
     struct ref ref[];
 };
@@ -60,7 +62,8 @@ _Noreturn static void fault_flight(struct vg_warp *w, const struct vg_insn *i,
 /* An ordinary access.  The old name of a value that was copied elsewhere is
  * free to be written. */
 static void access(struct vg_warp *w, const struct vg_insn *i,
-                   struct vg_async_warp *aw, const struct ref *f)
+                   struct vg_async_warp *aw, const struct ref *f,
+                   bool is_constant)
 {
     struct vg_wreg *r = &aw->reg[f->id];
     bool read = f->access & VG_READ, write = f->access & VG_WRITE;
@@ -71,7 +74,8 @@ static void access(struct vg_warp *w, const struct vg_insn *i,
         r->group = 0;
         r->is_copied = false;
     }
-    r->touched = aw->fences + 1;
+    if (!is_constant)
+        r->touched = aw->fences + 1;
 }
 
 /* Passes the state of ref[1] on to ref[0]. */
@@ -100,7 +104,7 @@ static void watched(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
             copy(w, i, aw, k);
         else
             for (unsigned n = 0; n < k->n; n++)
-                access(w, i, aw, &k->ref[n]);
+                access(w, i, aw, &k->ref[n], k->is_constant);
     }
     k->fn(w, i, mask);
 }
@@ -172,6 +176,16 @@ static bool is_copy(const struct vg_lower *lo, int pc)
            lo->program->insn[pc].nop == 2 && row[0] >= 0 && row[1] >= 0;
 }
 
+static bool is_constant(const struct vg_lower *lo, int pc)
+{
+    const struct ptx_inst *in = lo->program->src[pc];
+
+    return strcmp(in->word[0], "mov") == 0 && in->nops == 2 &&
+           in->op[0].kind == PTX_OP_REG &&
+           (in->op[1].kind == PTX_OP_IMM || in->op[1].kind == PTX_OP_F32 ||
+            in->op[1].kind == PTX_OP_F64);
+}
+
 /* Registers that wgmma names, then all that copies of them reach. */
 static void number_all(struct numbers *k)
 {
@@ -215,6 +229,7 @@ static bool watch(struct numbers *k, int pc)
         if (row[m] >= 0 && k->of[row[m]] >= 0)
             v->ref[v->n++] = (struct ref){(uint32_t)k->of[row[m]], access[m]};
     v->is_copy = v->n == 2 && is_copy(k->lo, pc);
+    v->is_constant = is_constant(k->lo, pc);
     v->fn = i->fn;
     if (i->fn != vg_wgmma)
         i->fn = watched;

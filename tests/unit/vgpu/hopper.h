@@ -37,7 +37,7 @@ static inline void begin_kernel(struct ptx_text *t, const char *directives)
 {
     t->n = 0;
     emit(t,
-         ".version 8.0\n.target sm_90a\n.address_size 64\n"
+         ".version 8.4\n.target sm_90a\n.address_size 64\n"
          ".extern .shared .align 1024 .b8 sm[];\n"
          ".visible .entry k(.param .u64 pin, .param .u64 pout,\n"
          "    .param .align 64 .b8 pmap[128]) %s\n{\n"

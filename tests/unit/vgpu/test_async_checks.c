@@ -98,7 +98,7 @@ static const struct mistake mistakes[] = {
      "mbarrier.arrive.shared::cta.b64 _, [%r8];\n"
      "<<mbarrier.arrive.shared::cta.b64 _, [%r8];\n>>" LANDED(1),
      "two phases late"),
-    ROW("more bytes announced than delivered: a deadlock that names the mbarrier",
+    ROW("more bytes announced than delivered",
      BARRIER(1) PUBLISH EXPECT([[2048]]<<4096>>) LOAD LANDED(0),
      "deadlock|mbarrier 0x8000 phase 0: 0 of 1 pending, tx 2048"),
     ROW("more bytes delivered than announced",
@@ -142,6 +142,12 @@ static const struct mistake mistakes[] = {
      "<<@%p1 cp.async.bulk.tensor.1d.shared::cluster.global"
      ".mbarrier::complete_tx::bytes [%r9], [%rd2, {%r20}], [%r8];\n>>",
      "there is no tensor map"),
+    ROW("tensor map that is a copy in local memory",
+     ".local .align 64 .b8 lm[128];\n" BARRIER(1) PUBLISH
+     "mov.u32 %r20, 0; <<mov.u64 %rd9, lm; cvta.local.u64 %rd2, %rd9;\n"
+     "@%p1 cp.async.bulk.tensor.1d.shared::cluster.global"
+     ".mbarrier::complete_tx::bytes [%r9], [%rd2, {%r20}], [%r8];\n>>",
+     "not __grid_constant__"),
     ROW("source out of bounds",
      BARRIER(1) PUBLISH EXPECT(2048) "<<add.u64 %rd0, %rd0, 63488;\n"
      "add.u64 %rd0, %rd0, 16;\n>>" LOAD LANDED(0), "out-of-bounds read"),
@@ -198,7 +204,13 @@ static const struct mistake mistakes[] = {
      "mov.u32 %r21, 7;\n<<" WAIT ">>",
      "A-fragment register|written while"),
     ROW("no wgmma.fence after the registers were written",
-     READY GO MMA COMMIT WAIT "mov.u32 %d0, 0;\n[[" GO "]]" MMA COMMIT WAIT,
+     READY GO MMA COMMIT WAIT "add.u32 %d0, %d0, 0;\n[[" GO "]]" MMA COMMIT
+     WAIT, "after the last wgmma.fence"),
+    ROW("no wgmma.fence after the registers were read",
+     READY GO MMA COMMIT WAIT "add.u32 %r20, %d0, 0;\n[[" GO "]]" MMA COMMIT
+     WAIT, "after the last wgmma.fence"),
+    ROW("accumulator computed, not only set, below the fence",
+     READY GO "mov.u32 %d0, 0;\n<<add.u32 %d0, %d0, 0;\n>>" MMA COMMIT WAIT,
      "after the last wgmma.fence"),
     ROW("no wgmma.fence at all", READY "[[" GO "]]" MMA COMMIT WAIT,
      "without a wgmma.fence"),
@@ -266,7 +278,8 @@ static void version(struct ptx_text *t, const char *body, bool right)
 {
     bool keep = true;
     for (const char *p = body; *p; p++) {
-        bool needed = strncmp(p, "[[", 2) == 0, wrong = strncmp(p, "<<", 2) == 0;
+        bool needed = strncmp(p, "[[", 2) == 0;
+        bool wrong = strncmp(p, "<<", 2) == 0;
         if (needed || wrong) {
             keep = needed == right;
             p++;
@@ -390,6 +403,42 @@ static void cp_async_to_wgmma_without_a_fence_counts(void **state)
     }
 }
 
+/* ---- boxes -------------------------------------------------------------- */
+
+/* A box of 1 KiB at 128-byte steps is fine, at 64 it is not. */
+static void a_box_begins_at_a_multiple_of_128(void **state)
+{
+    static _Alignas(64) unsigned char map[128];
+    static unsigned char in[4096];
+    static struct ptx_text t;
+    const uint64_t dim[] = {1024};
+    const uint32_t box[] = {256}, step[] = {1};
+    (void)state;
+    for (unsigned at = 64; at <= 128; at += 64) {
+        struct hopper h = {.nin = 0};
+        restart("0", NULL);
+        h.pin = gpu_upload(in, sizeof in);
+        gpu_ok(gpu.cuTensorMapEncodeTiled(map, 2, 1,
+                                          (void *)(uintptr_t)h.pin, dim, dim,
+                                          box, step, 0, 0, 0, 0));
+        memcpy(h.map, map, sizeof map);
+        begin_kernel(&t, "");
+        emit_mbarrier(&t, 32768, 1);
+        emit(&t, "bar.sync 0; mov.u32 %%r9, sm; add.u32 %%r9, %%r9, %u;\n"
+                 "mov.u32 %%r20, 0;\n"
+                 "@%%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%%r8],"
+                 " 1024;\n@%%p1 cp.async.bulk.tensor.1d.shared::cluster"
+                 ".global.mbarrier::complete_tx::bytes [%%r9],"
+                 " [%%rd2, {%%r20}], [%%r8];\n", at);
+        emit_wait(&t, "%r8", 0);
+        end_kernel(&t);
+        assert_int_equal(hopper_run(&h, t.s), at == 64 ? 716 : 0);
+        if (at == 64)
+            assert_non_null(strstr(gpu_report(), "no multiple of 128"));
+    }
+    restart("0", NULL);
+}
+
 /* ---- programmatic launches ---------------------------------------------- */
 
 /* The first kernel writes out; the second, launched to overlap with it,
@@ -435,7 +484,7 @@ static void results_of_the_previous_grid(void **state)
 int main(void)
 {
     enum { N = sizeof mistakes / sizeof *mistakes };
-    struct CMUnitTest tests[N + 2];
+    struct CMUnitTest tests[N + 3];
     if (gpu_begin(NULL) || gpu_end(NULL))
         return 1;
     if (!gpu.is_virtual || hopper_absent())
@@ -448,5 +497,7 @@ int main(void)
         cp_async_to_wgmma_without_a_fence_counts, gpu_begin, gpu_end);
     tests[N + 1] = (struct CMUnitTest)cmocka_unit_test_setup_teardown(
         results_of_the_previous_grid, gpu_begin, gpu_end);
+    tests[N + 2] = (struct CMUnitTest)cmocka_unit_test_setup_teardown(
+        a_box_begins_at_a_multiple_of_128, gpu_begin, gpu_end);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,18 +116,23 @@ static void fill_tensor(void)
         tensor[i] = (unsigned char)(i * 37u ^ i >> 8 ^ i >> 13);
 }
 
+/* Even ranks with a cache policy, which changes nothing. */
 static void load_kernel(struct ptx_text *t, const struct box *b)
 {
+    bool policy = b->rank % 2 == 0;
     begin_kernel(t, "");
     emit_mbarrier(t, BAR, 1);
     emit(t, "bar.sync 0;\n");
     emit_coordinates(t, b);
     emit(t, "mov.u32 %%r9, sm;\n@!%%p1 bra NEXT;\n"
+            "prefetch.tensormap [%%rd2];\n"
+            "createpolicy.fractional.L2::evict_first.b64 %%rd12, 1.0;\n"
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%%r8], %u;\n"
             "cp.async.bulk.tensor.%dd.shared::cluster.global.tile"
-            ".mbarrier::complete_tx::bytes [%%r9], ", box_bytes(b), b->rank);
+            ".mbarrier::complete_tx::bytes%s [%%r9], ", box_bytes(b), b->rank,
+         policy ? ".L2::cache_hint" : "");
     emit_address(t, b);
-    emit(t, ", [%%r8];\nNEXT:\n");
+    emit(t, ", [%%r8]%s;\nNEXT:\n", policy ? ", %rd12" : "");
     emit_wait(t, "%r8", 0);
     emit_dump(t, box_bytes(b));
     end_kernel(t);
@@ -306,6 +311,45 @@ static void plain_copies_both_ways(void **state)
     assert_memory_equal(back, tensor, sizeof back);
 }
 
+/* One reduction of 2 KiB each: sums, a maximum, an or. */
+static void reductions(void **state)
+{
+    static const char *const op[] = {"add.f32", "add.u32", "max.s32",
+                                     "or.b32", "add.noftz.bf16"};
+    static struct ptx_text t;
+    static uint32_t in[512], was[512], out[512];
+    (void)state;
+    for (unsigned k = 0; k < sizeof op / sizeof *op; k++) {
+        struct hopper h = {.in = in, .nin = sizeof in, .out = out,
+                           .nout = sizeof out};
+        for (unsigned i = 0; i < 512; i++) {
+            float x = (float)(i % 7) - 3, y = (float)(i % 5);
+            memcpy(&in[i], &x, 4);
+            memcpy(&was[i], &y, 4);
+        }
+        memcpy(out, was, sizeof out);
+        begin_kernel(&t, "");
+        emit_fill(&t, 0, 2048);
+        emit(&t, "mov.u32 %%r9, sm; setp.eq.u32 %%p1, %%r0, 0;\n"
+                 "@!%%p1 ret;\ncp.reduce.async.bulk.global.shared::cta"
+                 ".bulk_group.%s [%%rd1], [%%r9], 2048;\n"
+                 "cp.async.bulk.commit_group;\n"
+                 "cp.async.bulk.wait_group 0;\n", op[k]);
+        end_kernel(&t);
+        hopper_ok(&h, t.s);
+        for (unsigned i = 0; i < 512; i++) {
+            uint32_t a = was[i], b = in[i], want;
+            float x = (float)(i % 7) - 3 + (float)(i % 5);
+            memcpy(&want, &x, 4);
+            want = k == 1   ? a + b
+                   : k == 2 ? (int32_t)a > (int32_t)b ? a : b
+                   : k == 3 ? a | b
+                            : want;
+            assert_int_equal(out[i], want);
+        }
+    }
+}
+
 /* ---- rules of cuTensorMapEncodeTiled ------------------------------------ */
 
 static void rules_of_encoding(void **state)
@@ -383,6 +427,7 @@ int main(void)
         TEST(dimensions_in_any_order),
         TEST(stores_skip_elements_outside),
         TEST(plain_copies_both_ways),
+        TEST(reductions),
         TEST(rules_of_encoding),
         TEST(a_replaced_address),
     };

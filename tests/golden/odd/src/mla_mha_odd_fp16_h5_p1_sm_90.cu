@@ -9,10 +9,10 @@
 // overrides  none
 // command    mlagen gen odd.yaml
 //
-// tile       128 rows x 64 keys; 4 warps of 32 rows, K and V double-buffered
-// smem       75,776 B: 26,624 per stage of keys, Q 22,528 kept beside them; 2 CTAs per SM
-// registers  O 112 + S 64 + P 32 + Q 0 of 255
-// mma        768 x m16n8k16 per key tile: 320 for S, 448 for O
+// tile       128 rows x 32 keys; 4 warps of 32 rows, K and V double-buffered
+// smem       49,152 B: 13,312 per stage of keys, Q 22,528 kept beside them; 2 CTAs per SM
+// registers  O 112 + S 32 + P 16 + Q 0 of 255
+// mma        384 x m16n8k16 per key tile: 160 for S, 224 for O
 // bytes      384 per key row (floor), 20,480 of queries per CTA
 // saves      the concatenation pass: 1,344 B per key (reads 544, writes 800)
 namespace mla_mha_odd_fp16_h5_p1_sm_90_ns {
@@ -59,6 +59,13 @@ static __device__ __forceinline__ mla_u32 pinned(mla_u32 x)
 {
     mla_u32 y;
     asm volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+}
+
+static __device__ __forceinline__ mla_i64 pinned_wide(mla_i64 x)
+{
+    mla_i64 y;
+    asm volatile("mov.b64 %0, %1;" : "=l"(y) : "l"(x));
     return y;
 }
 
@@ -383,15 +390,18 @@ static __device__ __forceinline__ void copy_q(mla_u32 to, const char *first, mla
 
 // What a thread copies of every tile of keys: pieces of rows.
 struct key_rows {
-    // k_nope: the first piece in shared memory, the same in the next tile.
+    // k_nope: the first piece in shared memory, the same in the next tile, and from row to row.
     mla_u32 to_k_nope;
     const char *from_k_nope;
-    // k_rope: the first piece in shared memory, the same in the next tile.
+    mla_i64 step_k_nope;
+    // k_rope: the first piece in shared memory, the same in the next tile, and from row to row.
     mla_u32 to_k_rope;
     const char *from_k_rope;
-    // v: the first piece in shared memory, the same in the next tile.
+    mla_i64 step_k_rope;
+    // v: the first piece in shared memory, the same in the next tile, and from row to row.
     mla_u32 to_v;
     const char *from_v;
+    mla_i64 step_v;
 };
 
 // Copies a tile of keys to the buffers at byte `stage`, and goes on to the next one.  `left` keys
@@ -399,35 +409,25 @@ struct key_rows {
 static __device__ __forceinline__ void copy_tile(const mla_mha_args &a, key_rows &at,
                                                   mla_u32 stage, mla_i32 left)
 {
-    if (left >= 64) {
+    if (left >= 32) {
         {
             const mla_u32 to = at.to_k_nope + stage;
             row_of_k_nope<0>(to, at.from_k_nope);
-            at.from_k_nope += 16 * a.k_nope_token_stride;
+            at.from_k_nope += at.step_k_nope;
             row_of_k_nope<2816>(to, at.from_k_nope);
-            at.from_k_nope += 16 * a.k_nope_token_stride;
-            row_of_k_nope<5632>(to, at.from_k_nope);
-            at.from_k_nope += 16 * a.k_nope_token_stride;
-            row_of_k_nope<8448>(to, at.from_k_nope);
-            at.from_k_nope += 16 * a.k_nope_token_stride;
+            at.from_k_nope += at.step_k_nope;
         }
         {
             const mla_u32 to = at.to_k_rope + stage;
             row_of_k_rope<0>(to, at.from_k_rope);
-            at.from_k_rope += 32 * a.k_rope_token_stride;
-            row_of_k_rope<5632>(to, at.from_k_rope);
-            at.from_k_rope += 32 * a.k_rope_token_stride;
+            at.from_k_rope += at.step_k_rope;
         }
         {
             const mla_u32 to = at.to_v + stage;
             row_of_v<0>(to, at.from_v);
-            at.from_v += 16 * a.v_token_stride;
+            at.from_v += at.step_v;
             row_of_v<3840>(to, at.from_v);
-            at.from_v += 16 * a.v_token_stride;
-            row_of_v<7680>(to, at.from_v);
-            at.from_v += 16 * a.v_token_stride;
-            row_of_v<11520>(to, at.from_v);
-            at.from_v += 16 * a.v_token_stride;
+            at.from_v += at.step_v;
         }
         return;
     }
@@ -438,17 +438,11 @@ static __device__ __forceinline__ void copy_tile(const mla_mha_args &a, key_rows
             to, at.from_k_nope, a.k_nope_token_stride, last);
         some_row_of_k_nope<2816, 16>(
             to, at.from_k_nope, a.k_nope_token_stride, last);
-        some_row_of_k_nope<5632, 32>(
-            to, at.from_k_nope, a.k_nope_token_stride, last);
-        some_row_of_k_nope<8448, 48>(
-            to, at.from_k_nope, a.k_nope_token_stride, last);
     }
     {
         const mla_u32 to = at.to_k_rope + stage;
         const mla_i32 last = left - 1 - (mla_i32)(threadIdx.x / 4u); // row, from the first on
         some_row_of_k_rope<0, 0>(
-            to, at.from_k_rope, a.k_rope_token_stride, last);
-        some_row_of_k_rope<5632, 32>(
             to, at.from_k_rope, a.k_rope_token_stride, last);
     }
     {
@@ -458,18 +452,14 @@ static __device__ __forceinline__ void copy_tile(const mla_mha_args &a, key_rows
             to, at.from_v, a.v_token_stride, last);
         some_row_of_v<3840, 16>(
             to, at.from_v, a.v_token_stride, last);
-        some_row_of_v<7680, 32>(
-            to, at.from_v, a.v_token_stride, last);
-        some_row_of_v<11520, 48>(
-            to, at.from_v, a.v_token_stride, last);
     }
 }
 
 // Where things are in shared memory, in bytes.
 enum {
-    STAGE = 26624, // two: 64 rows of K, 176 each, and of V, 240 each
-    VALUES = 11264,
-    QUERIES = 53248, // 128 rows of 176
+    STAGE = 13312, // two: 32 rows of K, 176 each, and of V, 240 each
+    VALUES = 5632,
+    QUERIES = 26624, // 128 rows of 176
 };
 
 extern "C" __global__ void __launch_bounds__(128, 2)
@@ -486,16 +476,19 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
     key_rows rows;
     rows.to_k_nope = pinned(base + threadIdx.x / 8u * 176u
                                + threadIdx.x % 8u * 16u);
+    rows.step_k_nope = pinned_wide(16 * a.k_nope_token_stride);
     rows.to_k_rope = pinned(base + 96u + threadIdx.x / 4u * 176u
                                + threadIdx.x % 4u * 16u);
+    rows.step_k_rope = pinned_wide(32 * a.k_rope_token_stride);
     rows.to_v = pinned(base + VALUES + threadIdx.x / 8u * 240u
                                + threadIdx.x % 8u * 16u);
+    rows.step_v = pinned_wide(16 * a.v_token_stride);
     const mla_u32 k_from =
         pinned(base + (8u * (lane >> 4) + (lane & 7u)) * 176u + 16u * ((lane >> 3) & 1u));
     const mla_u32 v_from =
         pinned(base + VALUES + (lane & 15u) * 240u + 16u * (lane >> 4));
     // exp(x) = 2^(x log2 e)
-    const float scale = a.softmax_scale * 1.442695f;
+    const float scale = hidden(a.softmax_scale * 1.442695f);
     const mla_i64 head = blockIdx.y;
     // In a causal request the last rows see most: they start first.
     const mla_i32 first_row = (mla_i32)(gridDim.x - 1u - blockIdx.x) * 128;
@@ -523,7 +516,7 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                                                 : k_len;
         const mla_i32 warp_sees = (a.causal ? seen + warp_row : k_len) - end_key; // its first row
         const mla_i32 beyond = pinned(end_key - warp_end); // keys at the end that no row of it sees
-        const mla_i32 masked_below = pinned(64 - warp_sees);
+        const mla_i32 masked_below = pinned(32 - warp_sees);
         const mla_i32 lane_sees =
             pinned(warp_sees + (a.causal ? (mla_i32)g : 0) - 2 * (mla_i32)quad);
 
@@ -591,25 +584,23 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
 
         // `left` keys are left, this tile's included.
 #pragma unroll 1
-        for (mla_i32 left = end_key; left > 0; left -= 64) {
+        for (mla_i32 left = end_key; left > 0; left -= 32) {
             // This tile is there, and the one before it done with: its stage takes the next one.
             copies_wait<0>();
             __syncthreads();
-            if (left > 64) {
-                copy_tile(a, rows, STAGE - stage, left - 64);
+            if (left > 32) {
+                copy_tile(a, rows, STAGE - stage, left - 32);
             }
             copies_commit();
             if (left > beyond) {
-                float4 s0_0, s0_1, s0_2, s0_3, s0_4, s0_5, s0_6, s0_7;
-                float4 s1_0, s1_1, s1_2, s1_3, s1_4, s1_5, s1_6, s1_7;
+                float4 s0_0, s0_1, s0_2, s0_3;
+                float4 s1_0, s1_1, s1_2, s1_3;
                 const mla_u32 k_tile = k_from + stage;
                 {
                     const mla_v4 q0_0 = matrices<0>(q_from);
                     const mla_v4 q1_0 = matrices<2816>(q_from);
                     const mla_v4 k0 = matrices<0>(k_tile);
                     const mla_v4 k2 = matrices<2816>(k_tile);
-                    const mla_v4 k4 = matrices<5632>(k_tile);
-                    const mla_v4 k6 = matrices<8448>(k_tile);
                     mma_new(s0_0, q0_0, k0.x, k0.y);
                     mma_new(s1_0, q1_0, k0.x, k0.y);
                     mma_new(s0_1, q0_0, k0.z, k0.w);
@@ -618,22 +609,12 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                     mma_new(s1_2, q1_0, k2.x, k2.y);
                     mma_new(s0_3, q0_0, k2.z, k2.w);
                     mma_new(s1_3, q1_0, k2.z, k2.w);
-                    mma_new(s0_4, q0_0, k4.x, k4.y);
-                    mma_new(s1_4, q1_0, k4.x, k4.y);
-                    mma_new(s0_5, q0_0, k4.z, k4.w);
-                    mma_new(s1_5, q1_0, k4.z, k4.w);
-                    mma_new(s0_6, q0_0, k6.x, k6.y);
-                    mma_new(s1_6, q1_0, k6.x, k6.y);
-                    mma_new(s0_7, q0_0, k6.z, k6.w);
-                    mma_new(s1_7, q1_0, k6.z, k6.w);
                 }
                 {
                     const mla_v4 q0_1 = matrices<32>(q_from);
                     const mla_v4 q1_1 = matrices<2848>(q_from);
                     const mla_v4 k0 = matrices<32>(k_tile);
                     const mla_v4 k2 = matrices<2848>(k_tile);
-                    const mla_v4 k4 = matrices<5664>(k_tile);
-                    const mla_v4 k6 = matrices<8480>(k_tile);
                     mma(s0_0, q0_1.x, q0_1.y, q0_1.z, q0_1.w, k0.x, k0.y);
                     mma(s1_0, q1_1.x, q1_1.y, q1_1.z, q1_1.w, k0.x, k0.y);
                     mma(s0_1, q0_1.x, q0_1.y, q0_1.z, q0_1.w, k0.z, k0.w);
@@ -642,22 +623,12 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                     mma(s1_2, q1_1.x, q1_1.y, q1_1.z, q1_1.w, k2.x, k2.y);
                     mma(s0_3, q0_1.x, q0_1.y, q0_1.z, q0_1.w, k2.z, k2.w);
                     mma(s1_3, q1_1.x, q1_1.y, q1_1.z, q1_1.w, k2.z, k2.w);
-                    mma(s0_4, q0_1.x, q0_1.y, q0_1.z, q0_1.w, k4.x, k4.y);
-                    mma(s1_4, q1_1.x, q1_1.y, q1_1.z, q1_1.w, k4.x, k4.y);
-                    mma(s0_5, q0_1.x, q0_1.y, q0_1.z, q0_1.w, k4.z, k4.w);
-                    mma(s1_5, q1_1.x, q1_1.y, q1_1.z, q1_1.w, k4.z, k4.w);
-                    mma(s0_6, q0_1.x, q0_1.y, q0_1.z, q0_1.w, k6.x, k6.y);
-                    mma(s1_6, q1_1.x, q1_1.y, q1_1.z, q1_1.w, k6.x, k6.y);
-                    mma(s0_7, q0_1.x, q0_1.y, q0_1.z, q0_1.w, k6.z, k6.w);
-                    mma(s1_7, q1_1.x, q1_1.y, q1_1.z, q1_1.w, k6.z, k6.w);
                 }
                 {
                     const mla_v4 q0_2 = matrices<64>(q_from);
                     const mla_v4 q1_2 = matrices<2880>(q_from);
                     const mla_v4 k0 = matrices<64>(k_tile);
                     const mla_v4 k2 = matrices<2880>(k_tile);
-                    const mla_v4 k4 = matrices<5696>(k_tile);
-                    const mla_v4 k6 = matrices<8512>(k_tile);
                     mma(s0_0, q0_2.x, q0_2.y, q0_2.z, q0_2.w, k0.x, k0.y);
                     mma(s1_0, q1_2.x, q1_2.y, q1_2.z, q1_2.w, k0.x, k0.y);
                     mma(s0_1, q0_2.x, q0_2.y, q0_2.z, q0_2.w, k0.z, k0.w);
@@ -666,22 +637,12 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                     mma(s1_2, q1_2.x, q1_2.y, q1_2.z, q1_2.w, k2.x, k2.y);
                     mma(s0_3, q0_2.x, q0_2.y, q0_2.z, q0_2.w, k2.z, k2.w);
                     mma(s1_3, q1_2.x, q1_2.y, q1_2.z, q1_2.w, k2.z, k2.w);
-                    mma(s0_4, q0_2.x, q0_2.y, q0_2.z, q0_2.w, k4.x, k4.y);
-                    mma(s1_4, q1_2.x, q1_2.y, q1_2.z, q1_2.w, k4.x, k4.y);
-                    mma(s0_5, q0_2.x, q0_2.y, q0_2.z, q0_2.w, k4.z, k4.w);
-                    mma(s1_5, q1_2.x, q1_2.y, q1_2.z, q1_2.w, k4.z, k4.w);
-                    mma(s0_6, q0_2.x, q0_2.y, q0_2.z, q0_2.w, k6.x, k6.y);
-                    mma(s1_6, q1_2.x, q1_2.y, q1_2.z, q1_2.w, k6.x, k6.y);
-                    mma(s0_7, q0_2.x, q0_2.y, q0_2.z, q0_2.w, k6.z, k6.w);
-                    mma(s1_7, q1_2.x, q1_2.y, q1_2.z, q1_2.w, k6.z, k6.w);
                 }
                 {
                     const mla_v4 q0_3 = matrices<96>(q_from);
                     const mla_v4 q1_3 = matrices<2912>(q_from);
                     const mla_v4 k0 = matrices<96>(k_tile);
                     const mla_v4 k2 = matrices<2912>(k_tile);
-                    const mla_v4 k4 = matrices<5728>(k_tile);
-                    const mla_v4 k6 = matrices<8544>(k_tile);
                     mma(s0_0, q0_3.x, q0_3.y, q0_3.z, q0_3.w, k0.x, k0.y);
                     mma(s1_0, q1_3.x, q1_3.y, q1_3.z, q1_3.w, k0.x, k0.y);
                     mma(s0_1, q0_3.x, q0_3.y, q0_3.z, q0_3.w, k0.z, k0.w);
@@ -690,22 +651,12 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                     mma(s1_2, q1_3.x, q1_3.y, q1_3.z, q1_3.w, k2.x, k2.y);
                     mma(s0_3, q0_3.x, q0_3.y, q0_3.z, q0_3.w, k2.z, k2.w);
                     mma(s1_3, q1_3.x, q1_3.y, q1_3.z, q1_3.w, k2.z, k2.w);
-                    mma(s0_4, q0_3.x, q0_3.y, q0_3.z, q0_3.w, k4.x, k4.y);
-                    mma(s1_4, q1_3.x, q1_3.y, q1_3.z, q1_3.w, k4.x, k4.y);
-                    mma(s0_5, q0_3.x, q0_3.y, q0_3.z, q0_3.w, k4.z, k4.w);
-                    mma(s1_5, q1_3.x, q1_3.y, q1_3.z, q1_3.w, k4.z, k4.w);
-                    mma(s0_6, q0_3.x, q0_3.y, q0_3.z, q0_3.w, k6.x, k6.y);
-                    mma(s1_6, q1_3.x, q1_3.y, q1_3.z, q1_3.w, k6.x, k6.y);
-                    mma(s0_7, q0_3.x, q0_3.y, q0_3.z, q0_3.w, k6.z, k6.w);
-                    mma(s1_7, q1_3.x, q1_3.y, q1_3.z, q1_3.w, k6.z, k6.w);
                 }
                 {
                     const mla_v4 q0_4 = matrices<128>(q_from);
                     const mla_v4 q1_4 = matrices<2944>(q_from);
                     const mla_v4 k0 = matrices<128>(k_tile);
                     const mla_v4 k2 = matrices<2944>(k_tile);
-                    const mla_v4 k4 = matrices<5760>(k_tile);
-                    const mla_v4 k6 = matrices<8576>(k_tile);
                     mma(s0_0, q0_4.x, q0_4.y, q0_4.z, q0_4.w, k0.x, k0.y);
                     mma(s1_0, q1_4.x, q1_4.y, q1_4.z, q1_4.w, k0.x, k0.y);
                     mma(s0_1, q0_4.x, q0_4.y, q0_4.z, q0_4.w, k0.z, k0.w);
@@ -714,14 +665,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                     mma(s1_2, q1_4.x, q1_4.y, q1_4.z, q1_4.w, k2.x, k2.y);
                     mma(s0_3, q0_4.x, q0_4.y, q0_4.z, q0_4.w, k2.z, k2.w);
                     mma(s1_3, q1_4.x, q1_4.y, q1_4.z, q1_4.w, k2.z, k2.w);
-                    mma(s0_4, q0_4.x, q0_4.y, q0_4.z, q0_4.w, k4.x, k4.y);
-                    mma(s1_4, q1_4.x, q1_4.y, q1_4.z, q1_4.w, k4.x, k4.y);
-                    mma(s0_5, q0_4.x, q0_4.y, q0_4.z, q0_4.w, k4.z, k4.w);
-                    mma(s1_5, q1_4.x, q1_4.y, q1_4.z, q1_4.w, k4.z, k4.w);
-                    mma(s0_6, q0_4.x, q0_4.y, q0_4.z, q0_4.w, k6.x, k6.y);
-                    mma(s1_6, q1_4.x, q1_4.y, q1_4.z, q1_4.w, k6.x, k6.y);
-                    mma(s0_7, q0_4.x, q0_4.y, q0_4.z, q0_4.w, k6.z, k6.w);
-                    mma(s1_7, q1_4.x, q1_4.y, q1_4.z, q1_4.w, k6.z, k6.w);
                 }
 
                 // Keys that a row does not see, in tiles that not every row of the warp sees.
@@ -734,18 +677,10 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                     hide_beyond<8>(s0_1, sees0, sees1);
                     hide_beyond<16>(s0_2, sees0, sees1);
                     hide_beyond<24>(s0_3, sees0, sees1);
-                    hide_beyond<32>(s0_4, sees0, sees1);
-                    hide_beyond<40>(s0_5, sees0, sees1);
-                    hide_beyond<48>(s0_6, sees0, sees1);
-                    hide_beyond<56>(s0_7, sees0, sees1);
                     hide_beyond<0>(s1_0, sees2, sees3);
                     hide_beyond<8>(s1_1, sees2, sees3);
                     hide_beyond<16>(s1_2, sees2, sees3);
                     hide_beyond<24>(s1_3, sees2, sees3);
-                    hide_beyond<32>(s1_4, sees2, sees3);
-                    hide_beyond<40>(s1_5, sees2, sees3);
-                    hide_beyond<48>(s1_6, sees2, sees3);
-                    hide_beyond<56>(s1_7, sees2, sees3);
                 }
 
                 // A row's first reference: the maximum of its first tile, if it sees any.
@@ -755,10 +690,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                         top = fmaxf(fmaxf(top, s0_1.x), s0_1.y);
                         top = fmaxf(fmaxf(top, s0_2.x), s0_2.y);
                         top = fmaxf(fmaxf(top, s0_3.x), s0_3.y);
-                        top = fmaxf(fmaxf(top, s0_4.x), s0_4.y);
-                        top = fmaxf(fmaxf(top, s0_5.x), s0_5.y);
-                        top = fmaxf(fmaxf(top, s0_6.x), s0_6.y);
-                        top = fmaxf(fmaxf(top, s0_7.x), s0_7.y);
                         top = fmaxf(top, butterfly<1>(top));
                         top = fmaxf(top, butterfly<2>(top));
                         reference0 = -(fmaxf(top, -1e30f) * scale);
@@ -768,10 +699,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                         top = fmaxf(fmaxf(top, s0_1.z), s0_1.w);
                         top = fmaxf(fmaxf(top, s0_2.z), s0_2.w);
                         top = fmaxf(fmaxf(top, s0_3.z), s0_3.w);
-                        top = fmaxf(fmaxf(top, s0_4.z), s0_4.w);
-                        top = fmaxf(fmaxf(top, s0_5.z), s0_5.w);
-                        top = fmaxf(fmaxf(top, s0_6.z), s0_6.w);
-                        top = fmaxf(fmaxf(top, s0_7.z), s0_7.w);
                         top = fmaxf(top, butterfly<1>(top));
                         top = fmaxf(top, butterfly<2>(top));
                         reference1 = -(fmaxf(top, -1e30f) * scale);
@@ -781,10 +708,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                         top = fmaxf(fmaxf(top, s1_1.x), s1_1.y);
                         top = fmaxf(fmaxf(top, s1_2.x), s1_2.y);
                         top = fmaxf(fmaxf(top, s1_3.x), s1_3.y);
-                        top = fmaxf(fmaxf(top, s1_4.x), s1_4.y);
-                        top = fmaxf(fmaxf(top, s1_5.x), s1_5.y);
-                        top = fmaxf(fmaxf(top, s1_6.x), s1_6.y);
-                        top = fmaxf(fmaxf(top, s1_7.x), s1_7.y);
                         top = fmaxf(top, butterfly<1>(top));
                         top = fmaxf(top, butterfly<2>(top));
                         reference2 = -(fmaxf(top, -1e30f) * scale);
@@ -794,10 +717,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                         top = fmaxf(fmaxf(top, s1_1.z), s1_1.w);
                         top = fmaxf(fmaxf(top, s1_2.z), s1_2.w);
                         top = fmaxf(fmaxf(top, s1_3.z), s1_3.w);
-                        top = fmaxf(fmaxf(top, s1_4.z), s1_4.w);
-                        top = fmaxf(fmaxf(top, s1_5.z), s1_5.w);
-                        top = fmaxf(fmaxf(top, s1_6.z), s1_6.w);
-                        top = fmaxf(fmaxf(top, s1_7.z), s1_7.w);
                         top = fmaxf(top, butterfly<1>(top));
                         top = fmaxf(top, butterfly<2>(top));
                         reference3 = -(fmaxf(top, -1e30f) * scale);
@@ -808,12 +727,8 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                 // has outgrown its reference: then the tile is done again, and P is 1 at most.
                 mla_v4 p0_0;
                 mla_v4 p0_1;
-                mla_v4 p0_2;
-                mla_v4 p0_3;
                 mla_v4 p1_0;
                 mla_v4 p1_1;
-                mla_v4 p1_2;
-                mla_v4 p1_3;
                 float tile_sum0;
                 float tile_sum1;
                 float tile_sum2;
@@ -827,14 +742,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                     p0_1.y = weights<false>(s0_2.z, s0_2.w, scale, reference1, tile_sum1);
                     p0_1.z = weights<false>(s0_3.x, s0_3.y, scale, reference0, tile_sum0);
                     p0_1.w = weights<false>(s0_3.z, s0_3.w, scale, reference1, tile_sum1);
-                    p0_2.x = weights<false>(s0_4.x, s0_4.y, scale, reference0, tile_sum0);
-                    p0_2.y = weights<false>(s0_4.z, s0_4.w, scale, reference1, tile_sum1);
-                    p0_2.z = weights<false>(s0_5.x, s0_5.y, scale, reference0, tile_sum0);
-                    p0_2.w = weights<false>(s0_5.z, s0_5.w, scale, reference1, tile_sum1);
-                    p0_3.x = weights<false>(s0_6.x, s0_6.y, scale, reference0, tile_sum0);
-                    p0_3.y = weights<false>(s0_6.z, s0_6.w, scale, reference1, tile_sum1);
-                    p0_3.z = weights<false>(s0_7.x, s0_7.y, scale, reference0, tile_sum0);
-                    p0_3.w = weights<false>(s0_7.z, s0_7.w, scale, reference1, tile_sum1);
                     p1_0.x = weights<true>(s1_0.x, s1_0.y, scale, reference2, tile_sum2);
                     p1_0.y = weights<true>(s1_0.z, s1_0.w, scale, reference3, tile_sum3);
                     p1_0.z = weights<false>(s1_1.x, s1_1.y, scale, reference2, tile_sum2);
@@ -843,14 +750,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                     p1_1.y = weights<false>(s1_2.z, s1_2.w, scale, reference3, tile_sum3);
                     p1_1.z = weights<false>(s1_3.x, s1_3.y, scale, reference2, tile_sum2);
                     p1_1.w = weights<false>(s1_3.z, s1_3.w, scale, reference3, tile_sum3);
-                    p1_2.x = weights<false>(s1_4.x, s1_4.y, scale, reference2, tile_sum2);
-                    p1_2.y = weights<false>(s1_4.z, s1_4.w, scale, reference3, tile_sum3);
-                    p1_2.z = weights<false>(s1_5.x, s1_5.y, scale, reference2, tile_sum2);
-                    p1_2.w = weights<false>(s1_5.z, s1_5.w, scale, reference3, tile_sum3);
-                    p1_3.x = weights<false>(s1_6.x, s1_6.y, scale, reference2, tile_sum2);
-                    p1_3.y = weights<false>(s1_6.z, s1_6.w, scale, reference3, tile_sum3);
-                    p1_3.z = weights<false>(s1_7.x, s1_7.y, scale, reference2, tile_sum2);
-                    p1_3.w = weights<false>(s1_7.z, s1_7.w, scale, reference3, tile_sum3);
                     float most = tile_sum0;
                     most = fmaxf(most, tile_sum1);
                     most = fmaxf(most, tile_sum2);
@@ -862,10 +761,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                         top = fmaxf(fmaxf(top, s0_1.x), s0_1.y);
                         top = fmaxf(fmaxf(top, s0_2.x), s0_2.y);
                         top = fmaxf(fmaxf(top, s0_3.x), s0_3.y);
-                        top = fmaxf(fmaxf(top, s0_4.x), s0_4.y);
-                        top = fmaxf(fmaxf(top, s0_5.x), s0_5.y);
-                        top = fmaxf(fmaxf(top, s0_6.x), s0_6.y);
-                        top = fmaxf(fmaxf(top, s0_7.x), s0_7.y);
                         top = fmaxf(top, butterfly<1>(top));
                         top = fmaxf(top, butterfly<2>(top));
                         // Only rows that outgrew theirs get a new one, whatever others do.
@@ -895,10 +790,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                         top = fmaxf(fmaxf(top, s0_1.z), s0_1.w);
                         top = fmaxf(fmaxf(top, s0_2.z), s0_2.w);
                         top = fmaxf(fmaxf(top, s0_3.z), s0_3.w);
-                        top = fmaxf(fmaxf(top, s0_4.z), s0_4.w);
-                        top = fmaxf(fmaxf(top, s0_5.z), s0_5.w);
-                        top = fmaxf(fmaxf(top, s0_6.z), s0_6.w);
-                        top = fmaxf(fmaxf(top, s0_7.z), s0_7.w);
                         top = fmaxf(top, butterfly<1>(top));
                         top = fmaxf(top, butterfly<2>(top));
                         // Only rows that outgrew theirs get a new one, whatever others do.
@@ -928,10 +819,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                         top = fmaxf(fmaxf(top, s1_1.x), s1_1.y);
                         top = fmaxf(fmaxf(top, s1_2.x), s1_2.y);
                         top = fmaxf(fmaxf(top, s1_3.x), s1_3.y);
-                        top = fmaxf(fmaxf(top, s1_4.x), s1_4.y);
-                        top = fmaxf(fmaxf(top, s1_5.x), s1_5.y);
-                        top = fmaxf(fmaxf(top, s1_6.x), s1_6.y);
-                        top = fmaxf(fmaxf(top, s1_7.x), s1_7.y);
                         top = fmaxf(top, butterfly<1>(top));
                         top = fmaxf(top, butterfly<2>(top));
                         // Only rows that outgrew theirs get a new one, whatever others do.
@@ -961,10 +848,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                         top = fmaxf(fmaxf(top, s1_1.z), s1_1.w);
                         top = fmaxf(fmaxf(top, s1_2.z), s1_2.w);
                         top = fmaxf(fmaxf(top, s1_3.z), s1_3.w);
-                        top = fmaxf(fmaxf(top, s1_4.z), s1_4.w);
-                        top = fmaxf(fmaxf(top, s1_5.z), s1_5.w);
-                        top = fmaxf(fmaxf(top, s1_6.z), s1_6.w);
-                        top = fmaxf(fmaxf(top, s1_7.z), s1_7.w);
                         top = fmaxf(top, butterfly<1>(top));
                         top = fmaxf(top, butterfly<2>(top));
                         // Only rows that outgrew theirs get a new one, whatever others do.
@@ -1093,104 +976,6 @@ mla_mha_odd_fp16_h5_p1_sm_90(const mla_mha_args a)
                     mma(o1_12, p1_1.x, p1_1.y, p1_1.z, p1_1.w, v.x, v.y);
                     mma(o0_13, p0_1.x, p0_1.y, p0_1.z, p0_1.w, v.z, v.w);
                     mma(o1_13, p1_1.x, p1_1.y, p1_1.z, p1_1.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<7680>(v_tile);
-                    mma(o0_0, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.x, v.y);
-                    mma(o1_0, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.x, v.y);
-                    mma(o0_1, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.z, v.w);
-                    mma(o1_1, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<7712>(v_tile);
-                    mma(o0_2, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.x, v.y);
-                    mma(o1_2, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.x, v.y);
-                    mma(o0_3, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.z, v.w);
-                    mma(o1_3, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<7744>(v_tile);
-                    mma(o0_4, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.x, v.y);
-                    mma(o1_4, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.x, v.y);
-                    mma(o0_5, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.z, v.w);
-                    mma(o1_5, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<7776>(v_tile);
-                    mma(o0_6, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.x, v.y);
-                    mma(o1_6, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.x, v.y);
-                    mma(o0_7, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.z, v.w);
-                    mma(o1_7, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<7808>(v_tile);
-                    mma(o0_8, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.x, v.y);
-                    mma(o1_8, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.x, v.y);
-                    mma(o0_9, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.z, v.w);
-                    mma(o1_9, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<7840>(v_tile);
-                    mma(o0_10, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.x, v.y);
-                    mma(o1_10, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.x, v.y);
-                    mma(o0_11, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.z, v.w);
-                    mma(o1_11, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<7872>(v_tile);
-                    mma(o0_12, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.x, v.y);
-                    mma(o1_12, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.x, v.y);
-                    mma(o0_13, p0_2.x, p0_2.y, p0_2.z, p0_2.w, v.z, v.w);
-                    mma(o1_13, p1_2.x, p1_2.y, p1_2.z, p1_2.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<11520>(v_tile);
-                    mma(o0_0, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.x, v.y);
-                    mma(o1_0, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.x, v.y);
-                    mma(o0_1, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.z, v.w);
-                    mma(o1_1, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<11552>(v_tile);
-                    mma(o0_2, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.x, v.y);
-                    mma(o1_2, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.x, v.y);
-                    mma(o0_3, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.z, v.w);
-                    mma(o1_3, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<11584>(v_tile);
-                    mma(o0_4, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.x, v.y);
-                    mma(o1_4, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.x, v.y);
-                    mma(o0_5, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.z, v.w);
-                    mma(o1_5, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<11616>(v_tile);
-                    mma(o0_6, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.x, v.y);
-                    mma(o1_6, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.x, v.y);
-                    mma(o0_7, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.z, v.w);
-                    mma(o1_7, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<11648>(v_tile);
-                    mma(o0_8, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.x, v.y);
-                    mma(o1_8, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.x, v.y);
-                    mma(o0_9, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.z, v.w);
-                    mma(o1_9, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<11680>(v_tile);
-                    mma(o0_10, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.x, v.y);
-                    mma(o1_10, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.x, v.y);
-                    mma(o0_11, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.z, v.w);
-                    mma(o1_11, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.z, v.w);
-                }
-                {
-                    const mla_v4 v = matrices_transposed<11712>(v_tile);
-                    mma(o0_12, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.x, v.y);
-                    mma(o1_12, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.x, v.y);
-                    mma(o0_13, p0_3.x, p0_3.y, p0_3.z, p0_3.w, v.z, v.w);
-                    mma(o1_13, p1_3.x, p1_3.y, p1_3.z, p1_3.w, v.z, v.w);
                 }
             }
             stage = STAGE - stage;
@@ -1410,16 +1195,12 @@ extern "C" int mla_mha_odd_fp16_h5_p1_sm_90_launch(
         return cudaErrorMisalignedAddress;
     const void *kernel =
         (const void *)mla_mha_odd_fp16_h5_p1_sm_90;
-    const cudaError_t set =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 75776);
-    if (set != cudaSuccess)
-        return set;
     const dim3 grid((mla_u32)grid_x,
                         (mla_u32)grid_y,
                         (mla_u32)(grid_z < 65535ull ? grid_z : 65535ull));
     const dim3 block(128, 1, 1);
     void *parameters[] = {(void *)a};
-    return cudaLaunchKernel(kernel, grid, block, parameters, 75776, (cudaStream_t)stream);
+    return cudaLaunchKernel(kernel, grid, block, parameters, 49152, (cudaStream_t)stream);
 }
 #endif
 
