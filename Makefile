@@ -9,7 +9,6 @@ MAKEFLAGS += -j$(shell nproc)
 CC      ?= gcc
 B       := build
 PREFIX  ?= /usr/local
-C_FILES := $(shell find gen runtime tests -name '*.[ch]')
 VERSION := $(shell cat VERSION)
 WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
            -Wmissing-prototypes -Wpointer-arith
@@ -196,8 +195,8 @@ bench: all $(B)/kernel-bench $(B)/pool-bench $(B)/dispatch-bench \
     $(B)/start-bench ## print the figures
 	sh tests/bench/bench.sh
 
-format: ## clang-format the C sources in place
-	clang-format -i $(C_FILES)
+format: ## clang-format the files named by F=
+	clang-format -i $(F)
 
 lint: ## style and static checks
 	sh scripts/lint.sh

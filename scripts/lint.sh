@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Static checks that need nothing built: C format, shell scripts, Lua syntax.
+# Static checks that need nothing built: house style, shell scripts, Lua syntax.
 # A tool that is not installed is named and counts as a failure, so that a
 # green lint means that everything ran.
 set -u
@@ -14,17 +14,16 @@ have() {
     return 1
 }
 
-if have clang-format; then
-    # shellcheck disable=SC2046  # file names without blanks
-    clang-format --dry-run -Werror \
-        $(find gen runtime tests -name '*.[ch]') || bad=1
-fi
+# C: the compiler's warnings are errors already; this is what it cannot see.
+sh tests/house/text.sh >/dev/null || { sh tests/house/text.sh; bad=1; }
+sh tests/house/rooms.sh >/dev/null || { sh tests/house/rooms.sh; bad=1; }
 if have shellcheck; then
     # shellcheck disable=SC2046
-    shellcheck -x -S warning $(find scripts tests -name '*.sh') .ci/run || bad=1
+    # lib.sh sets what its users read; file names here have no blanks
+    shellcheck -S warning -e SC2154,SC2046,SC2010 $(find scripts tests -name '*.sh') .ci/run || bad=1
 fi
 if have luac5.4; then
-    find templates -name '*.lua' -exec luac5.4 -p {} + || bad=1
+    find templates -name '*.lua' -exec luac5.4 -p {} \; || bad=1
 fi
 [ $bad = 0 ] && echo "lint: clean"
 exit $bad

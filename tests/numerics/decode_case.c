@@ -24,11 +24,12 @@ struct decode_task decode_task_of(const struct num_case *c, int64_t first,
     const struct decode_own *o = c->own;
     const struct decode_shape *s = o->shape;
 
-    return (struct decode_task){o->length + first, batch,
-                                s->q_len,          o->kernels->decode.info.heads,
-                                o->kernels->rows,  o->kernels->keys,
-                                s->ctas,           s->min_tiles,
-                                s->split_tiles};
+    return (struct decode_task){
+        o->length + first, batch,
+        s->q_len,          o->kernels->decode.info.heads,
+        o->kernels->rows,  o->kernels->keys,
+        s->ctas,           s->min_tiles,
+        s->split_tiles};
 }
 
 /* Of a request whose last keys alone are visited, `length` says how many. */
@@ -118,7 +119,8 @@ static struct num_tensor *add_scratch(struct num_case *c, const char *field,
 static void add_work_list(struct num_case *c)
 {
     const struct decode_own *o = c->own;
-    bool given = decode_is(c, DECODE_LAST_KEYS); /* by the case, not by the plan */
+    /* by the case, not by the plan */
+    bool given = decode_is(c, DECODE_LAST_KEYS);
 
     c->subject = given ? &o->kernels->decode : &o->kernels->plan;
     if (!given)

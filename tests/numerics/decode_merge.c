@@ -92,8 +92,8 @@ static void add_output(struct num_case *c, const char *const names[4],
 {
     const struct merge_own *o = c->own;
     int heads = c->subject->info.heads;
-    struct num_tensor *t = decode_add_grid(c, names, elem, width, o->shape->q_len,
-                                           layout, places);
+    struct num_tensor *t = decode_add_grid(c, names, elem, width,
+                                           o->shape->q_len, layout, places);
 
     for (int64_t b = 0; b < c->tokens; b++)
         for (int64_t r = 0; r < o->rows; r++) {

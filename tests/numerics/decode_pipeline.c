@@ -18,7 +18,8 @@
 /* Expecting --------------------------------------------------------------- */
 
 /* Keys 0 .. length - q_len + token, of which the first may not be visited. */
-static int64_t visible_keys(const struct decode_own *o, const struct decode_place *p)
+static int64_t visible_keys(const struct decode_own *o,
+                            const struct decode_place *p)
 {
     int64_t end = (int64_t)o->length[p->request] - o->shape->q_len + p->token;
     return end + 1 - o->first[p->request];
@@ -95,7 +96,8 @@ static void pipeline_row(const struct num_case *c, const struct num_tensor *t,
 {
     const struct decode_own *o = c->own;
     bool is_lse = t == num_tensor_of(c, "lse");
-    struct decode_place p = decode_place_of(c, is_lse ? &o->lse : &o->out, index);
+    struct decode_place p =
+        decode_place_of(c, is_lse ? &o->lse : &o->out, index);
 
     if (is_refused(o, p.request))
         for (int64_t i = 0; i < t->width; i++)
