@@ -4,7 +4,7 @@
 # A tool that is not installed is named and counts as a failure, so that a
 # green lint means that everything ran.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 bad=0
 
 have() {

@@ -6,13 +6,16 @@
 @     return offset == 0 and at or at .. " + " .. offset .. "u"
 @ end
 @ for i = 0, t.passes - 1 do
-@     local call = string.format("copy_row<%d>(a, %s, page%d, %s, end_key, load_chunk);",
-@         i * t.rows_per_pass * t.row_stride, to, i, plus(i * t.rows_per_pass) .. " + load_row")
+@     local key = plus(i * t.rows_per_pass) .. " + load_row"
+@     local call = string.format("copy_row<%d>(a, %s, page%d,", i * t.rows_per_pass * t.row_stride, to, i)
+@     local rest = key .. ", end_key, load_chunk);"
 @     if i == t.passes - 1 and tail > 0 then
 if (load_row < ${tail}u)
     ${call}
+${string.rep(" ", 4 + #string.match(call, "^[^(]*%("))}${rest}
 @     else
 ${call}
+${string.rep(" ", #string.match(call, "^[^(]*%("))}${rest}
 @     end
 @ end
 @ for i = 0, t.passes - 1 do

@@ -77,8 +77,8 @@ struct mla_emitted_axis {
     int32_t max;
 };
 
-/* One kernel.  `tile_m` and `tile_n` are rows and keys of a tile, where a caller has to know; `pdl`:
- * it may be launched with programmatic stream serialization. */
+/* One kernel.  `tile_m` and `tile_n` are rows and keys of a tile, where a caller has to know;
+ * `pdl`: it may be launched with programmatic stream serialization. */
 struct mla_emitted_kernel {
     const char *symbol;
     const char *family;

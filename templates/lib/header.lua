@@ -78,7 +78,7 @@ function M.numbers(list, per_line)
     return table.concat(lines, "\n")
 end
 
--- The initialiser of a launch axis.
+-- The initialiser of a launch axis, a factor a line where there are several.
 function M.axis(axis, struct)
     local factors = {}
     for _, f in ipairs(axis.factors) do
@@ -88,7 +88,7 @@ function M.axis(axis, struct)
             factors[#factors + 1] = string.format("{-1, %d}", f.const)
         end
     end
-    return string.format("{{%s}, %d, %d}", table.concat(factors, ", "), #factors, axis.max)
+    return string.format("{{%s}, %d, %d}", table.concat(factors, ",\n  "), #factors, axis.max)
 end
 
 return M

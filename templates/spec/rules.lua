@@ -8,6 +8,8 @@ local scale = use("spec/scale")
 local M = {}
 
 local MAX_LOCAL_HEADS = 256
+-- The widest row of the pool whose queries mqa_decode can hold in registers.
+local MAX_ROW = 1152
 local FLOAT32_MAX = 3.4028234663852886e38
 local FLOAT32_MIN = 1.1754943508222875e-38
 
@@ -79,6 +81,12 @@ local function check_rope(spec, err)
 end
 
 local function check_cache(spec, err)
+    local row = spec.kv_lora_rank + spec.qk_rope_head_dim
+    if row > MAX_ROW then
+        err({ "qk_rope_head_dim" }, "a row of %d (kv_lora_rank %d + qk_rope_head_dim %d) is wider than %d; "
+            .. "at most %d here", row, spec.kv_lora_rank, spec.qk_rope_head_dim, MAX_ROW,
+            MAX_ROW - spec.kv_lora_rank)
+    end
     local dtype = spec.kv_cache.dtype
     if dtype == "auto" then
         spec.kv_cache.dtype = spec.dtype

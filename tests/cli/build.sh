@@ -22,7 +22,7 @@ ok "cubins are ELF files" sh -c '
 for key in cubin cubin_bytes cubin_sha256 compiler registers spill_stores \
     spill_loads smem_static stack barriers options source_sha256; do
     ok "the manifest records $key of each kernel" \
-        [ "$(grep -c "\"$key\": " one/manifest.json)" -eq "$kernels" ]
+        [ "$(grep -c "^ *\"$key\": [^{]" one/manifest.json)" -ge "$kernels" ]
 done
 ok "with the compiler's patch level" \
     grep -qE '"compiler": "NVRTC [0-9]+\.[0-9]+\.[0-9]+"' one/manifest.json

@@ -441,7 +441,7 @@ static void launches_stay_within_the_hardware(void **state) {
     (void)state;
     static const struct geometry models[] = {
         {1, 16, 16, 16, 16, 1, "neox"},
-        {256, 1024, 512, 256, 512, 256, "interleaved"},
+        {256, 1024, 512, 128, 512, 256, "interleaved"},
         {127, 48, 80, 48, 144, 2, "neox"},
     };
     for (size_t m = 0; m < COUNT(models); m++) {

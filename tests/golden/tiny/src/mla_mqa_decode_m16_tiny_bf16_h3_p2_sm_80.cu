@@ -321,8 +321,8 @@ mla_mqa_decode_m16_tiny_bf16_h3_p2_sm_80(const mla_mqa_decode_args a)
 
 #pragma unroll 1
     for (mla_i32 item = a.item_begin[blockIdx.x]; item < a.item_begin[blockIdx.x + 1]; ++item) {
-        // The item: rows row_tile of a request, keys first_key .. end_key - 1.  Keys are unsigned: the tile
-        // after the last of 2^31 - 1 still has a number.
+        // The item: rows row_tile of a request, keys first_key .. end_key - 1.  Keys are unsigned:
+        // the tile after the last of 2^31 - 1 still has a number.
         const mla_i32 *entry = a.items + (mla_i64)item * 8;
         const mla_i32 request = entry[0];
         const mla_i32 row_tile = entry[1];
@@ -341,7 +341,8 @@ mla_mqa_decode_m16_tiny_bf16_h3_p2_sm_80(const mla_mqa_decode_args a)
         const mla_i32 last_end = tiles_end < unit_end ? (mla_i32)tiles_end : unit_end;
         const mla_u32 end_key = last_end > 0 ? (mla_u32)last_end : 0u;
         const mla_i32 all_see = seen + (row_tile * 16) / 3;
-        const mla_u32 unmasked = (mla_u32)(all_see < last_end ? all_see : last_end); // keys below: for every row
+        // Keys below are seen by every row.
+        const mla_u32 unmasked = (mla_u32)(all_see < last_end ? all_see : last_end);
 
         // Q: 16 rows into the last stage; zeros past the request's last row.
         {
@@ -371,10 +372,14 @@ mla_mqa_decode_m16_tiny_bf16_h3_p2_sm_80(const mla_mqa_decode_args a)
             page3 = page_of(pages, first_key + 48u + load_row, end_key);
         }
         if (first_key < end_key) {
-            copy_row<0>(a, load_to, page0, first_key + load_row, end_key, load_chunk);
-            copy_row<1280>(a, load_to, page1, first_key + 16u + load_row, end_key, load_chunk);
-            copy_row<2560>(a, load_to, page2, first_key + 32u + load_row, end_key, load_chunk);
-            copy_row<3840>(a, load_to, page3, first_key + 48u + load_row, end_key, load_chunk);
+            copy_row<0>(a, load_to, page0,
+                        first_key + load_row, end_key, load_chunk);
+            copy_row<1280>(a, load_to, page1,
+                           first_key + 16u + load_row, end_key, load_chunk);
+            copy_row<2560>(a, load_to, page2,
+                           first_key + 32u + load_row, end_key, load_chunk);
+            copy_row<3840>(a, load_to, page3,
+                           first_key + 48u + load_row, end_key, load_chunk);
             page0 = page_of(pages, first_key + 64u + load_row, end_key);
             page1 = page_of(pages, first_key + 80u + load_row, end_key);
             page2 = page_of(pages, first_key + 96u + load_row, end_key);
@@ -382,10 +387,14 @@ mla_mqa_decode_m16_tiny_bf16_h3_p2_sm_80(const mla_mqa_decode_args a)
         }
         copies_commit();
         if (first_key + 64u < end_key) {
-            copy_row<0>(a, load_to + 5120u, page0, first_key + 64u + load_row, end_key, load_chunk);
-            copy_row<1280>(a, load_to + 5120u, page1, first_key + 64u + 16u + load_row, end_key, load_chunk);
-            copy_row<2560>(a, load_to + 5120u, page2, first_key + 64u + 32u + load_row, end_key, load_chunk);
-            copy_row<3840>(a, load_to + 5120u, page3, first_key + 64u + 48u + load_row, end_key, load_chunk);
+            copy_row<0>(a, load_to + 5120u, page0,
+                        first_key + 64u + load_row, end_key, load_chunk);
+            copy_row<1280>(a, load_to + 5120u, page1,
+                           first_key + 64u + 16u + load_row, end_key, load_chunk);
+            copy_row<2560>(a, load_to + 5120u, page2,
+                           first_key + 64u + 32u + load_row, end_key, load_chunk);
+            copy_row<3840>(a, load_to + 5120u, page3,
+                           first_key + 64u + 48u + load_row, end_key, load_chunk);
             page0 = page_of(pages, first_key + 64u + 64u + load_row, end_key);
             page1 = page_of(pages, first_key + 64u + 80u + load_row, end_key);
             page2 = page_of(pages, first_key + 64u + 96u + load_row, end_key);
@@ -413,10 +422,14 @@ mla_mqa_decode_m16_tiny_bf16_h3_p2_sm_80(const mla_mqa_decode_args a)
             __syncthreads();
             if (key + 128u < end_key) {
                 const mla_u32 to = load_to + (stage == 0u ? 10240u : stage - STAGE);
-                copy_row<0>(a, to, page0, key + 128u + load_row, end_key, load_chunk);
-                copy_row<1280>(a, to, page1, key + 128u + 16u + load_row, end_key, load_chunk);
-                copy_row<2560>(a, to, page2, key + 128u + 32u + load_row, end_key, load_chunk);
-                copy_row<3840>(a, to, page3, key + 128u + 48u + load_row, end_key, load_chunk);
+                copy_row<0>(a, to, page0,
+                            key + 128u + load_row, end_key, load_chunk);
+                copy_row<1280>(a, to, page1,
+                               key + 128u + 16u + load_row, end_key, load_chunk);
+                copy_row<2560>(a, to, page2,
+                               key + 128u + 32u + load_row, end_key, load_chunk);
+                copy_row<3840>(a, to, page3,
+                               key + 128u + 48u + load_row, end_key, load_chunk);
                 page0 = page_of(pages, key + 128u + 64u + load_row, end_key);
                 page1 = page_of(pages, key + 128u + 80u + load_row, end_key);
                 page2 = page_of(pages, key + 128u + 96u + load_row, end_key);
