@@ -4,7 +4,9 @@
 # libvgpu.so, tests/numerics/ -> mlagen-run-check.  Sources are picked up by
 # wildcard; every object depends on the headers it includes (-MMD).
 
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
+endif
 
 CC      ?= gcc
 B       := build
@@ -89,6 +91,12 @@ $(B)/mlagen-run-check: $(call obj,tests/numerics/main.c) $(B)/libnumerics.a \
 $(B)/obj/tests/bench/kernel_%.o: ROOM_CFLAGS = -Iruntime/include \
     -Iruntime/src -Itests/numerics
 $(B)/kernel-bench: $(call obj,$(wildcard tests/bench/kernel_*.c)) \
+    $(B)/libnumerics.a $(B)/libmla.a
+	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
+
+$(B)/obj/tests/mutation/%.o: ROOM_CFLAGS = -Iruntime/include \
+    -Iruntime/src -Itests/numerics
+$(B)/mutation: $(call obj,$(wildcard tests/mutation/*.c)) \
     $(B)/libnumerics.a $(B)/libmla.a
 	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
 
@@ -179,9 +187,9 @@ THREADED := runtime/test_pool runtime/test_cache runtime/test_cache_crowd \
 TSAN := $(MAKE) B=$(B)/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
 TSAN_UNIT := $(THREADED:%=$(B)/tsan/tests/%)
 
-check-run: all examples $(UNIT) $(FUZZ)
-	$(SAN) -s san-unit
-	$(TSAN) -s tsan-unit
+check-run: all examples $(B)/mutation $(UNIT) $(FUZZ)
+	+$(SAN) -s san-unit
+	+$(TSAN) -s tsan-unit
 	TAP_TIMEOUT=1500 sh tests/tap.sh $(TESTS) $(SAN_UNIT) $(TSAN_UNIT)
 
 san-unit: $(UNIT) $(FUZZ)
@@ -228,4 +236,4 @@ help: ## list the targets
 .PHONY: examples san-unit tsan-unit all demo check check-run check-full bench format lint \
     install clean help
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -type f -name '*.d' 2>/dev/null)

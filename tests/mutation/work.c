@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image.h"
 #include "internal.h"
 #include "mutation.h"
+#include "nvrtc.h"
 
 enum { SCHEDULES = 6 };
 
@@ -36,8 +38,8 @@ static const struct decode_list_shape list_work[] = {
 };
 
 /* Sums of items and slots beyond 2^32.  Totals saturate, so a lost carry shows
- * only if there was no other: three requests of nearly 2^31 single-key splits,
- * so placed that the block's prefix sum hands their carry on in one step, over
+ * only if there was no other: three requests of nearly 2^31 single-key splits, so
+ * placed that the block's prefix sum hands their carry on in one step, over
  * `lanes` lanes of the last warp or over `warps` warps. */
 enum { BLOCK = 1024, WARP = 32, CARRIES = 8, ENDLESS = INT32_MAX - BLOCK };
 static const struct {
@@ -154,16 +156,17 @@ void mutation_work_close(struct mutation_work *w)
 
 static char *ptx_of(mla_context *ctx, mla_kernel *k)
 {
-    char *source, *ptx = NULL;
+    struct mla__image image = {NULL, 0, MLA__PTX};
+    char *source;
     size_t bytes;
 
     if (mla__read_file(ctx, k->owner->directory, k->source, k->source_hash,
                        &source, &bytes))
         return NULL;
-    if (mla__nvrtc_ptx(ctx, source, k->source, k->arch, &ptx))
-        ptx = NULL;
+    if (mla__nvrtc_compile(ctx, source, k->source, k->arch, MLA__PTX, &image))
+        image.data = NULL;
     mla__free(ctx, source);
-    return ptx;
+    return image.data;
 }
 
 char *mutation_ptx(struct mutation_work *w)

@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Every barrier, wait, vote and shuffle of the kernels that have any, taken out
+# in turn, must be noticed (tests/mutation/mutation.h).  DeepSeek-V3's 16 heads
+# give each tile of the decode kernel: 16, 32 and 64 rows, two and three stages;
+# rank 1024 on a part with 99 KiB gives the one with helper warps.
+cd "$(dirname "$0")/../.." || exit 1
+work=${WORK:-build/mutants}
+export MLA_DRIVER="${MLA_DRIVER:-$PWD/build/libvgpu.so}"
+bad=0
+
+# mutate DEVICE ARCH NAME FAMILIES [-D key=value]...
+mutate() {
+    VGPU_DEVICE=$1
+    export VGPU_DEVICE
+    arch=$2
+    dir=$work/$3
+    families=$4
+    shift 4
+    if ! build/mlagen gen -q specs/deepseek-v3.yaml --arch "$arch" \
+        -D 'tp=[1]' -D heads=16 "$@" -o "$dir" >"$work/log" 2>&1; then
+        echo "not ok 1 - $dir: generates"
+        sed 's/^/# /' "$work/log"
+        echo "1..1"
+        bad=1
+        return
+    fi
+    # shellcheck disable=SC2086  # a list of words
+    build/mutation "$dir" $families || bad=1
+}
+
+mkdir -p "$work"
+mutate a100 sm_80 a100 "decode_plan mqa_decode mqa_combine kv_append
+    derive_weights absorb_v"
+mutate rtx4090 sm_89 helped mqa_decode -D kv_lora_rank=1024
+if [ "${CASES:-quick}" = full ]; then
+    mutate rtx4090 sm_89 rtx4090 mqa_decode
+    mutate h200 sm_90 h200 "decode_plan mqa_decode mqa_combine"
+    mutate rtx5090 sm_120 odd mqa_decode -D kv_lora_rank=48 -D dtype=fp16 \
+        -D heads=5
+fi
+exit $bad
