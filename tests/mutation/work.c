@@ -38,8 +38,8 @@ static const struct decode_list_shape list_work[] = {
 };
 
 /* Sums of items and slots beyond 2^32.  Totals saturate, so a lost carry shows
- * only if there was no other: three requests of nearly 2^31 single-key splits, so
- * placed that the block's prefix sum hands their carry on in one step, over
+ * only if there was no other: three requests of nearly 2^31 single-key splits,
+ * so placed that the block's prefix sum hands their carry on in one step, over
  * `lanes` lanes of the last warp or over `warps` warps. */
 enum { BLOCK = 1024, WARP = 32, CARRIES = 8, ENDLESS = INT32_MAX - BLOCK };
 static const struct {
