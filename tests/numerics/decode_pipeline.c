@@ -6,7 +6,7 @@
  * of FlashMLA's own tests), or by u * (sum p|v| / sum p + |o|), u being half a
  * unit in the last place of the working type: P is rounded to that type before
  * it meets V and O after, so that even an exact softmax is off by that much
- * where few keys cancel.  The cosine distance over all of a group stays below 5e-6.  LSE may
+ * where few keys cancel.  The cosine distance over a group stays below 5e-6.  LSE may
  * be off by 1e-6, by 8.01/65536 of itself, or, where it is the small difference
  * of large products, by 2^-22 of their sizes' sum: scores are single precision.
  */
@@ -49,7 +49,8 @@ static void expect_output(struct num_expect *e, int64_t column, double value,
         num_expect_bits(e, column, 0);
     else
         expect(e, column, value,
-               fmax(fmax(8e-4, 2.01 / 128 * fabs(value)), unit * (size + fabs(value))));
+               fmax(fmax(8e-4, 2.01 / 128 * fabs(value)),
+                    unit * (size + fabs(value))));
 }
 
 static void output_row(const struct num_case *c, const struct decode_place *p,
