@@ -6,9 +6,10 @@
  * of FlashMLA's own tests), or by u * (sum p|v| / sum p + |o|), u being half a
  * unit in the last place of the working type: P is rounded to that type before
  * it meets V and O after, so that even an exact softmax is off by that much
- * where few keys cancel.  The cosine distance over a group stays below 5e-6.  LSE may
- * be off by 1e-6, by 8.01/65536 of itself, or, where it is the small difference
- * of large products, by 2^-22 of their sizes' sum: scores are single precision.
+ * where few keys cancel.  The cosine distance over a group stays below 5e-6.
+ * LSE may be off by 1e-6, by 8.01/65536 of itself, or, where it is the small
+ * difference of large products, by 2^-22 of their sizes' sum: scores are
+ * single precision.
  */
 #include <math.h>
 
