@@ -192,7 +192,8 @@ void mla__cache_unlock(mla_context *ctx, const char *key)
 /* Leftovers ----------------------------------------------------------------
  */
 
-/* A writer holds its folder locked while it lives (cache_entry.c). */
+/* A writer holds its folder locked while it lives, and looks for it again once
+ * it has the lock (cache_entry.c). */
 static void sweep_one(int folder, const char *name)
 {
     int fd =

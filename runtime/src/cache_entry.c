@@ -18,7 +18,7 @@
 
 #include "cache.h"
 
-enum { MAX_SUM = 512, MAX_IMAGE = 1 << 28, NAME = 32 };
+enum { MAX_SUM = 512, MAX_IMAGE = 1 << 28, NAME = 32, TRIES = 16 };
 
 static const char *const kind_names[] = {"cubin", "ptx"};
 
@@ -246,19 +246,29 @@ static bool fill_entry(int entry, const char *key,
            write_plain(entry, "sum", sum, (size_t)bytes) && fsync(entry) == 0;
 }
 
-/* Fills the folder `name` and renames it to its key.  The lock tells
- * mla__cache_sweep that the maker lives.  Returns 0 or an errno. */
+/* Claims the folder against mla__cache_sweep, which may have it at this very
+ * moment: then it is waited for, and the folder is gone. */
+static int claim(int cache, const char *name, int entry)
+{
+    struct stat st;
+    flock(entry, LOCK_EX);
+    return fstatat(cache, name, &st, AT_SYMLINK_NOFOLLOW) ? errno : 0;
+}
+
+/* Fills the folder `name` and renames it to its key.  Returns 0 or an errno:
+ * ENOENT when a sweep took the folder before it was claimed. */
 static int fill_and_move(int cache, const char *name, const char *key,
                          const struct mla__image *image)
 {
     int entry =
         openat(cache, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int error = 0;
+    int error;
 
     if (entry < 0)
         return errno;
-    flock(entry, LOCK_EX | LOCK_NB);
-    if (!fill_entry(entry, key, image) || renameat(cache, name, cache, key))
+    error = claim(cache, name, entry);
+    if (!error && (!fill_entry(entry, key, image) ||
+                   renameat(cache, name, cache, key)))
         error = errno;
     close(entry);
     return error;
@@ -266,8 +276,8 @@ static int fill_and_move(int cache, const char *name, const char *key,
 
 /* 0 when the entry is there, else an errno.  Another process may have been
  * first: its entry is as good as ours. */
-static int make_entry(int cache, const char *key,
-                      const struct mla__image *image)
+static int make_entry_once(int cache, const char *key,
+                           const struct mla__image *image)
 {
     char name[NAME];
     int error;
@@ -281,6 +291,16 @@ static int make_entry(int cache, const char *key,
     else
         fsync(cache);
     return error == EEXIST || error == ENOTEMPTY ? 0 : error;
+}
+
+/* Each context sweeps once, so only so many sweeps can come in between. */
+static int make_entry(int cache, const char *key,
+                      const struct mla__image *image)
+{
+    int error = ENOENT;
+    for (int i = 0; i < TRIES && error == ENOENT; i++)
+        error = make_entry_once(cache, key, image);
+    return error;
 }
 
 void mla__cache_write(mla_context *ctx, const char *key,
