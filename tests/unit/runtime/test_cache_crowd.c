@@ -143,6 +143,42 @@ static void leftovers_are_swept(void **state)
     close(fd);
 }
 
+/* A process that sweeps, and sweeps again, until it is killed. */
+static pid_t sweeping_child(void)
+{
+    pid_t pid = fork();
+    if (pid)
+        return pid;
+    for (;;) {
+        mla_context *ctx = world_context();
+        mla__cache_sweep(ctx);
+        mla_context_destroy(ctx);
+    }
+}
+
+/* Between a maker's mkdir and its lock the folder looks abandoned. */
+static void sweeps_take_nothing_from_a_maker(void **state)
+{
+    enum { SWEEPERS = 3, MADE = 400 };
+    pid_t pids[SWEEPERS];
+    mla_context *ctx = world_context();
+
+    (void)state;
+    for (int i = 0; i < SWEEPERS; i++)
+        pids[i] = sweeping_child();
+    for (int n = 1; n <= MADE; n++)
+        assert_int_equal(world_get(ctx, n, "sm_80", MLA__CUBIN), MLA_OK);
+    for (int i = 0; i < SWEEPERS; i++)
+        kill(pids[i], SIGKILL);
+    wait_all(pids, SWEEPERS);
+    mla_context_destroy(ctx);
+    assert_int_equal(entry_count(), MADE);
+    assert_int_equal(fake_compilations(), MADE);
+    for (int n = 1; n <= MADE; n++)
+        assert_int_equal(world_start(n), MLA_OK);
+    assert_int_equal(fake_compilations(), MADE); /* and they are whole */
+}
+
 /* As if this process compiled everything there is. */
 static void hold_every_lock(void)
 {
@@ -364,6 +400,7 @@ int main(void)
         TEST(processes_meet_in_publication),
         TEST(killed_processes_leave_nothing_that_matters),
         TEST(leftovers_are_swept),
+        TEST(sweeps_take_nothing_from_a_maker),
         TEST(a_stuck_process_is_waited_for_only_so_long),
         TEST(many_threads_compile_each_kernel_once),
         TEST(threads_share_a_compilation_without_a_cache),
