@@ -21,9 +21,9 @@ CFLAGS  ?= -O2 -g
 BASE    := -std=c11 -D_GNU_SOURCE -DMLAGEN_VERSION='"$(VERSION)"' -fPIC \
            -fvisibility=hidden -MMD -MP $(WARN) $(CFLAGS) $(SANITIZE)
 LUA_CFLAGS ?= -I/usr/include/lua5.4
-GEN_LIBS := -l:liblua5.4.a -l:libyaml.a -l:libjansson.a -l:libmd.a -lm -ldl \
+GEN_LIBS := -l:liblua5.4.a -l:libyaml.a -l:libjansson.a -l:libcrypto.a -lm -ldl \
             -lpthread
-MLA_LIBS := -l:libmd.a -ldl -lpthread -lm
+MLA_LIBS := -l:libcrypto.a -ldl -lpthread -lm
 
 GEN_SRC  := $(filter-out gen/main.c,$(wildcard gen/*.c))
 RUN_SRC  := $(wildcard runtime/src/*.c)

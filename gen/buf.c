@@ -76,6 +76,22 @@ void mlagen_buf_vprintf(struct mlagen_buf *b, const char *format, va_list ap) {
     b->len += (size_t)len;
 }
 
+/* The digits are written from the last one backwards. */
+const char *mlagen_digits(long long value, char room[MLAGEN_DIGITS],
+                          size_t *len) {
+    char *at = room + MLAGEN_DIGITS;
+    unsigned long long rest =
+        value < 0 ? 0 - (unsigned long long)value : (unsigned long long)value;
+    do {
+        *--at = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest);
+    if (value < 0)
+        *--at = '-';
+    *len = (size_t)(room + MLAGEN_DIGITS - at);
+    return at;
+}
+
 /* Length of the well-formed UTF-8 sequence at p, 0 when there is none
  * (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF).  A row of the
  * table is a form of Unicode's Table 3-7, "Well-Formed UTF-8 Byte Sequences",
@@ -107,29 +123,68 @@ static size_t utf8_len(const unsigned char *p, size_t left) {
     return 0;
 }
 
+/* Length of the run of ASCII at p; eight bytes at a time, for most text is
+ * nothing else. */
+static size_t ascii_run(const unsigned char *p, size_t left) {
+    size_t n = 0;
+    for (uint64_t eight; left - n >= sizeof eight; n += sizeof eight) {
+        memcpy(&eight, p + n, sizeof eight);
+        if (eight & 0x8080808080808080u)
+            break;
+    }
+    while (n < left && p[n] < 0x80)
+        n++;
+    return n;
+}
+
 /* The empty text is valid. */
 bool mlagen_utf8_valid(const char *text, size_t len) {
     const unsigned char *p = (const unsigned char *)text;
-    for (size_t i = 0, n; i < len; i += n)
+    for (size_t i = ascii_run(p, len), n; i < len;
+         i += ascii_run(p + i, len - i)) {
         if (!(n = utf8_len(p + i, len - i)))
             return false;
+        i += n;
+    }
     return true;
+}
+
+/* Length of the run at p that a JSON string holds as it is. */
+static size_t plain_run(const unsigned char *p, size_t left) {
+    size_t n = 0;
+    while (n < left && p[n] >= 0x20 && p[n] < 0x7F && p[n] != '"' &&
+           p[n] != '\\')
+        n++;
+    return n;
+}
+
+/* What stands for the one character at p, which is `n` bytes long (0: no
+ * character at all). */
+static void add_escaped(struct mlagen_buf *b, const unsigned char *p,
+                        size_t n) {
+    if (n == 0)
+        mlagen_buf_str(b, "\\ufffd");
+    else if (*p == '"' || *p == '\\')
+        mlagen_buf_printf(b, "\\%c", *p);
+    else if (*p < 0x20 || *p == 0x7F)
+        mlagen_buf_printf(b, "\\u%04x", *p);
+    else
+        mlagen_buf_add(b, p, n);
 }
 
 /* Besides what JSON demands, DEL is escaped: it is no text either. */
 void mlagen_buf_json(struct mlagen_buf *b, const char *text, size_t len) {
     const unsigned char *p = (const unsigned char *)text;
     mlagen_buf_char(b, '"');
-    for (size_t i = 0, n; i < len; i += n ? n : 1) {
-        n = utf8_len(p + i, len - i);
-        if (n == 0)
-            mlagen_buf_str(b, "\\ufffd");
-        else if (p[i] == '"' || p[i] == '\\')
-            mlagen_buf_printf(b, "\\%c", p[i]);
-        else if (p[i] < 0x20 || p[i] == 0x7F)
-            mlagen_buf_printf(b, "\\u%04x", p[i]);
-        else
-            mlagen_buf_add(b, p + i, n);
+    for (size_t i = 0; i < len;) {
+        size_t plain = plain_run(p + i, len - i);
+        mlagen_buf_add(b, p + i, plain);
+        i += plain;
+        if (i < len) {
+            size_t n = utf8_len(p + i, len - i);
+            add_escaped(b, p + i, n);
+            i += n ? n : 1;
+        }
     }
     mlagen_buf_char(b, '"');
 }
@@ -153,6 +208,13 @@ void mlagen_buf_visible(struct mlagen_buf *b, const char *text, size_t len) {
 /* Never NULL, so that a caller can print an empty or failed buffer. */
 const char *mlagen_buf_text(const struct mlagen_buf *b) {
     return b->data ? b->data : "";
+}
+
+void mlagen_buf_cut(struct mlagen_buf *b, size_t len) {
+    if (len >= b->len)
+        return;
+    b->len = len;
+    b->data[len] = '\0';
 }
 
 void mlagen_buf_clear(struct mlagen_buf *b) {

@@ -37,12 +37,21 @@ void mlagen_buf_json(struct mlagen_buf *b, const char *text, size_t len);
  * line, and a terminal is not driven by a file's content. */
 void mlagen_buf_visible(struct mlagen_buf *b, const char *text, size_t len);
 
+/* An integer in decimal, faster than printf: a generation holds some hundred
+ * thousand.  @return where it begins in `room`, with its length in *len; no
+ * NUL follows. */
+enum { MLAGEN_DIGITS = 24 };
+const char *mlagen_digits(long long value, char room[MLAGEN_DIGITS],
+                          size_t *len);
+
 /* True when the bytes are UTF-8 by RFC 3629. */
 bool mlagen_utf8_valid(const char *text, size_t len);
 
 /* The content as a C string; "" when empty.  Owned by the buffer. */
 const char *mlagen_buf_text(const struct mlagen_buf *b);
 
+/* Takes back what lies behind the first `len` bytes. */
+void mlagen_buf_cut(struct mlagen_buf *b, size_t len);
 void mlagen_buf_clear(struct mlagen_buf *b); /* keeps the memory, not failed */
 void mlagen_buf_free(struct mlagen_buf *b);  /* leaves an empty buffer */
 

@@ -7,13 +7,12 @@
 #define MLAGEN_HASH_H
 
 #include <stddef.h>
-#include <sys/types.h>
-#include <sha2.h>
+#include <stdint.h>
 
 #define MLAGEN_HASH_HEX 65 /* 64 digits and the NUL */
 
 struct mlagen_hash {
-    SHA2_CTX ctx;
+    uint64_t state[14];
 };
 
 void mlagen_hash_init(struct mlagen_hash *h);

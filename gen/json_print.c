@@ -6,8 +6,8 @@
  *     "fields": [
  *       {"align": 16, "name": "q", "type": "ptr"},
  *
- * Scalars are jansson's: reals in 17 digits, which read back as the same
- * number, with a point whatever the locale.
+ * Reals are jansson's: in 17 digits, which read back as the same number, with
+ * a point whatever the locale.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ struct printer {
     bool failed;
 };
 
-/* Texts through mlagen_buf_json, the rest through jansson. */
+/* Reals, true, false and null are jansson's. */
 static void print_scalar(struct printer *p, const json_t *value)
 {
     char text[64];
@@ -31,6 +31,11 @@ static void print_scalar(struct printer *p, const json_t *value)
     if (json_is_string(value)) {
         mlagen_buf_json(p->out, json_string_value(value),
                         json_string_length(value));
+        return;
+    }
+    if (json_is_integer(value)) {
+        const char *digits = mlagen_digits(json_integer_value(value), text, &n);
+        mlagen_buf_add(p->out, digits, n);
         return;
     }
     n = json_dumpb(value, text, sizeof text,
@@ -45,6 +50,16 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Tables that come from Lua are in order already. */
+static void sort_names(const char **names, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(names[i - 1], names[i]) > 0) {
+            qsort(names, n, sizeof *names, by_name);
+            return;
+        }
+}
+
 /* The sorted keys of an object: an array to be freed, NULL without memory. */
 static const char **sorted_keys(const json_t *object)
 {
@@ -56,7 +71,7 @@ static const char **sorted_keys(const json_t *object)
         return NULL;
     for (void *i = json_object_iter(o); i; i = json_object_iter_next(o, i))
         keys[n++] = json_object_iter_key(i);
-    qsort(keys, n, sizeof *keys, by_name);
+    sort_names(keys, n);
     return keys;
 }
 
@@ -70,13 +85,25 @@ struct place {
 static bool print_value(struct printer *p, const json_t *value,
                         struct place at);
 
+/* A new line with this indentation. */
+static void start_line(struct printer *p, int indent)
+{
+    static const char blanks[] = "                                ";
+
+    mlagen_buf_char(p->out, '\n');
+    for (size_t left = (size_t)indent, n; left; left -= n) {
+        n = left < sizeof blanks - 1 ? left : sizeof blanks - 1;
+        mlagen_buf_add(p->out, blanks, n);
+    }
+}
+
 /* What stands before an item: a comma, and on lines of their own the line. */
 static void start_item(struct printer *p, bool first, struct place at)
 {
     if (!first)
         mlagen_buf_str(p->out, at.indent < 0 ? ", " : ",");
     if (at.indent >= 0)
-        mlagen_buf_printf(p->out, "\n%*s", at.indent, "");
+        start_line(p, at.indent);
 }
 
 /* Prints the items of a container in the given manner; false as soon as they
@@ -114,7 +141,7 @@ static bool print_container(struct printer *p, const json_t *value,
     mlagen_buf_char(p->out, json_is_object(value) ? '{' : '[');
     fits = print_items(p, value, at);
     if (at.indent >= 0)
-        mlagen_buf_printf(p->out, "\n%*s", at.indent - STEP, "");
+        start_line(p, at.indent - STEP);
     mlagen_buf_char(p->out, json_is_object(value) ? '}' : ']');
     return fits && (at.indent >= 0 || p->out->len <= at.limit);
 }

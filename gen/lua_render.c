@@ -74,25 +74,38 @@ static const struct mlagen_linemap *map_of(lua_State *L, int arg) {
     return r ? &r->map : NULL;
 }
 
+/* The value at `arg` as text; an integer's digits go to `room`. */
+static struct mlagen_value take_value(lua_State *L, int arg,
+                                      const struct mlagen_piece *piece,
+                                      char room[MLAGEN_DIGITS]) {
+    struct mlagen_value v = {0};
+    if (lua_isinteger(L, arg)) {
+        v.text = mlagen_digits(lua_tointeger(L, arg), room, &v.len);
+        return v;
+    }
+    if (lua_type(L, arg) != LUA_TSTRING)
+        bad_value(L, arg, piece);
+    v.text = lua_tolstring(L, arg, &v.len);
+    v.map = mlagen_lua_host(L)->want_map ? map_of(L, arg) : NULL;
+    return v;
+}
+
 /* __emit(line, value, ...): upvalues are the template and the rendering. */
 static int emit(lua_State *L) {
     struct mlagen_template **t = lua_touserdata(L, lua_upvalueindex(1));
     struct lua_rendering *r = lua_touserdata(L, lua_upvalueindex(2));
     struct mlagen_host *host = mlagen_lua_host(L);
     struct mlagen_value values[MAX_VALUES];
+    char digits[MAX_VALUES][MLAGEN_DIGITS];
     size_t number = (size_t)luaL_checkinteger(L, 1);
     if (number == 0 || number > (*t)->count || !(*t)->lines[number - 1].pieces)
         return luaL_error(L, "__emit belongs to the template engine");
     const struct mlagen_line *line = &(*t)->lines[number - 1];
     if (line->values > MAX_VALUES || line->values + 1 != (size_t)lua_gettop(L))
         return luaL_error(L, "more than %d ${} in one line", MAX_VALUES);
-    for (size_t i = 0; i < line->values; i++) {
-        int arg = (int)i + 2;
-        if (lua_type(L, arg) != LUA_TSTRING && !lua_isinteger(L, arg))
-            bad_value(L, arg, &line->pieces[2 * i + 1]);
-        values[i].text = lua_tolstring(L, arg, &values[i].len);
-        values[i].map = host->want_map ? map_of(L, arg) : NULL;
-    }
+    for (size_t i = 0; i < line->values; i++)
+        values[i] =
+            take_value(L, (int)i + 2, &line->pieces[2 * i + 1], digits[i]);
     if (!mlagen_template_put(*t, number, values, &r->out,
                              host->want_map ? &r->map : NULL))
         no_memory(L);

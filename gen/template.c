@@ -30,6 +30,7 @@ struct compiler {
     size_t number;          /* 1-based */
     char *literal;          /* next free byte of t->literals */
     size_t piece_cap, line_cap;
+    size_t plain; /* the first of the lines without ${} just above, or 0 */
 };
 
 /* Blanks of a template are spaces and tabs; isspace would ask the locale. */
@@ -176,6 +177,19 @@ static const char *copy_literal(struct compiler *c, const char *p) {
     return p;
 }
 
+/* Lets the __emit of the lines above speak for this one, whose own begins at
+ * byte `call` of the Lua text. */
+static void join_plain(struct compiler *c, size_t call) {
+    if (c->t->lines[c->number - 1].values) {
+        c->plain = 0;
+    } else if (c->plain) {
+        c->t->lines[c->plain - 1].more++;
+        mlagen_buf_cut(&c->t->lua, call);
+    } else {
+        c->plain = c->number;
+    }
+}
+
 /* A text line; p is where its text goes on after `indent` leading blanks.  What
  * it is made of goes two ways: literals and expressions, as pieces, into the
  * template; expressions also into the Lua text, as arguments. */
@@ -183,6 +197,7 @@ static enum mlagen_status text_line(struct compiler *c, size_t indent,
                                     const char *p) {
     struct mlagen_line *line = &c->t->lines[c->number - 1];
     const char *start = c->literal;
+    size_t call = c->t->lua.len;
     line->indent = indent;
     memcpy(c->literal, c->line, indent);
     c->literal += indent;
@@ -199,6 +214,7 @@ static enum mlagen_status text_line(struct compiler *c, size_t indent,
         start = c->literal;
     }
     mlagen_buf_str(&c->t->lua, ");");
+    join_plain(c, call);
     const struct mlagen_piece *last = &line->pieces[2 * line->values];
     line->vanishes = line->values == 1 && line->pieces[0].len == indent &&
                      only_blanks(last->text, last->text + last->len);
@@ -220,6 +236,7 @@ static enum mlagen_status compile_line(struct compiler *c) {
         ats++;
     bool mark = p + ats == c->end || is_blank(p[ats]);
     if (ats == 1 && mark) {
+        c->plain = 0;
         mlagen_buf_add(&c->t->lua, p + 1, (size_t)(c->end - p) - 1);
         return MLAGEN_OK;
     }
@@ -394,10 +411,26 @@ static bool put_value(struct writer *w, const struct mlagen_value *v) {
     }
 }
 
+/* Lines `first` to `last` (1-based), which have no values. */
+static bool put_plain(const struct mlagen_template *t, size_t first,
+                      size_t last, struct mlagen_buf *out,
+                      struct mlagen_linemap *map) {
+    for (size_t number = first; number <= last; number++) {
+        const struct mlagen_piece *text = t->lines[number - 1].pieces;
+        mlagen_buf_add(out, text->text, text->len);
+        mlagen_buf_char(out, '\n');
+        if (map && !mlagen_linemap_add(map, t->path, (unsigned)number))
+            return false;
+    }
+    return !out->failed;
+}
+
 bool mlagen_template_put(const struct mlagen_template *t, size_t number,
                          const struct mlagen_value *values,
                          struct mlagen_buf *out, struct mlagen_linemap *map) {
     const struct mlagen_line *line = &t->lines[number - 1];
+    if (line->values == 0)
+        return put_plain(t, number, number + line->more, out, map);
     if (line->vanishes && values[0].len == 0)
         return true;
     struct mlagen_where own = {t->path, (unsigned)number, 0};

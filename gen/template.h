@@ -15,6 +15,8 @@
  *   2 | __emit(2, (i), (f32(init)));
  *   3 |  end
  *
+ * Of several lines without ${} only the first has a call, which emits them all.
+ *
  * The text between the expressions stays here, in the compiled template; the
  * host (lua_host.h) runs the Lua and calls mlagen_template_put for each __emit.
  */
@@ -34,6 +36,7 @@ struct mlagen_line {
     struct mlagen_piece *pieces; /* 2 * values + 1: literals and expressions */
     size_t indent;               /* bytes of leading blanks */
     bool vanishes; /* blanks and one ${}: an empty value emits nothing */
+    size_t more;   /* lines after this one that go with its __emit */
 };
 
 struct mlagen_template {
@@ -84,9 +87,10 @@ struct mlagen_value {
     const struct mlagen_linemap *map;
 };
 
-/* Appends line `number` (1-based) of `t` with its values in place: a value of
- * several lines keeps the line's indentation (not on its empty lines), and a
- * line that vanishes with its empty value appends nothing.  `map` may be NULL.
+/* Appends line `number` (1-based) of `t` with its values in place, and the
+ * lines that go with it: a value of several lines keeps the line's indentation
+ * (not on its empty lines), and a line that vanishes with its empty value
+ * appends nothing.  `map` may be NULL.
  * @return false without memory. */
 bool mlagen_template_put(const struct mlagen_template *t, size_t number,
                          const struct mlagen_value *values,

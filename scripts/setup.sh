@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # setup.sh: install what building and testing need and the machine lacks.
 #
-#   Debian packages   compiler, Lua, libyaml, jansson, libmd, cmocka, ...
+#   Debian packages   compiler, Lua, libyaml, jansson, OpenSSL, cmocka, ...
 #   CUDA              where no toolkit with NVRTC is found (CUDA_HOME, PATH, the
 #                     usual places), NVIDIA's PyPI wheels, into build/cuda
 #
@@ -11,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 PACKAGES="gcc make pkg-config libc6-dev liblua5.4-dev libyaml-dev
-libjansson-dev libmd-dev libcmocka-dev gnuplot-nox"
+libjansson-dev libssl-dev libcmocka-dev gnuplot-nox"
 # Wheels of one toolkit release, so that NVRTC, its builtins and the headers
 # agree.
 CUDA_RELEASE=13.0

@@ -11,7 +11,6 @@
 #include <glob.h>
 #include <libgen.h>
 #include <limits.h>
-#include <sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,22 +78,6 @@ static bool search_segments(int fd, const Elf64_Ehdr *e, char *id)
     return false;
 }
 
-/* SHA-256 of the whole file. */
-static bool hash_file(int fd, char *id)
-{
-    unsigned char block[65536];
-    SHA2_CTX hash;
-    ssize_t n;
-
-    SHA256Init(&hash);
-    if (lseek(fd, 0, SEEK_SET) != 0)
-        return false;
-    while ((n = read(fd, block, sizeof(block))) > 0)
-        SHA256Update(&hash, block, (size_t)n);
-    SHA256End(&hash, id);
-    return n == 0;
-}
-
 bool mla__build_id(const char *path, char id[MLA__IDENTITY])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -107,7 +90,7 @@ bool mla__build_id(const char *path, char id[MLA__IDENTITY])
     good = read_at(fd, &e, sizeof(e), 0) &&
            memcmp(e.e_ident, ELFMAG, SELFMAG) == 0 &&
            e.e_ident[EI_CLASS] == ELFCLASS64 &&
-           (search_segments(fd, &e, id) || hash_file(fd, id));
+           (search_segments(fd, &e, id) || mla__sha256_file(fd, id));
     close(fd);
     return good;
 }

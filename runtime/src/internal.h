@@ -149,6 +149,9 @@ mla_status mla__set_file(mla_context *ctx, const mla_kernels *set,
 void mla__sha256_hex(const void *data, size_t bytes,
                      char hex[MLA__SHA256_HEX + 1]);
 
+/* Over the whole file; false when it cannot be read. */
+bool mla__sha256_file(int fd, char hex[MLA__SHA256_HEX + 1]);
+
 /* Over texts, each behind its length: ("ab", "c") is not ("a", "bc"). */
 void mla__sha256_texts(const char *const *texts, size_t count,
                        char hex[MLA__SHA256_HEX + 1]);

@@ -145,8 +145,39 @@ static void an_error_counts_even_when_its_text_is_lost(void **state) {
     }
 }
 
+static void digits_are_those_of_printf(void **state) {
+    const long long values[] = {0,  1,         -1,        9,        10,
+                                -10, 4294967296, LLONG_MAX, LLONG_MIN};
+    (void)state;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char room[MLAGEN_DIGITS], want[32];
+        size_t len;
+        const char *at = mlagen_digits(values[i], room, &len);
+        int n = snprintf(want, sizeof want, "%lld", values[i]);
+        assert_int_equal(len, n);
+        assert_memory_equal(at, want, len);
+    }
+}
+
+/* Eight bytes at a time, then one by one: a bad byte is found at any place. */
+static void one_bad_byte_anywhere_is_no_utf8(void **state) {
+    char text[40];
+    (void)state;
+    for (size_t len = 1; len <= sizeof text; len++) {
+        memset(text, 'a', sizeof text);
+        assert_true(mlagen_utf8_valid(text, len));
+        for (size_t bad = 0; bad < len; bad++) {
+            text[bad] = (char)0xFF;
+            assert_false(mlagen_utf8_valid(text, len));
+            text[bad] = 'a';
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(digits_are_those_of_printf),
+        cmocka_unit_test(one_bad_byte_anywhere_is_no_utf8),
         cmocka_unit_test(buffer_grows_and_keeps_its_nul),
         cmocka_unit_test(buffer_remembers_that_memory_ran_out),
         cmocka_unit_test(json_text_is_json_whatever_comes_in),
