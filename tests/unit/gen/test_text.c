@@ -2,6 +2,8 @@
  *
  * test_text.c: buffers and diagnostics.
  */
+#include <limits.h>
+
 #include "support.h"
 
 static void buffer_grows_and_keeps_its_nul(void **state) {
