@@ -54,6 +54,8 @@ $(B)/obj/tests/numerics/%.o: ROOM_CFLAGS = -O3 -Iruntime/include -Iruntime/src \
 $(B)/obj/tests/unit/%.o: ROOM_CFLAGS = $(LUA_CFLAGS) -Igen -Iruntime/include \
     -Iruntime/src -Itests/vgpu -Itests/numerics -Itests/unit \
     -Wno-format-truncation
+$(B)/obj/tests/unit/numerics/%.o: ROOM_CFLAGS = -Iruntime/include \
+    -Itests/numerics -Iruntime/src -Itests/vgpu -Itests/unit
 
 DATA := $(sort $(shell find templates specs -type f \
           \( -name '*.lua' -o -name '*.tpl' -o -name '*.yaml' \)))
@@ -89,13 +91,28 @@ $(B)/mlagen-run-check: $(call obj,tests/numerics/main.c) $(B)/libnumerics.a \
     $(B)/libmla.a
 	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
 $(B)/obj/tests/bench/kernel_%.o: ROOM_CFLAGS = -Iruntime/include \
-    -Iruntime/src -Itests/numerics
+    -Itests/numerics -Iruntime/src
 $(B)/kernel-bench: $(call obj,$(wildcard tests/bench/kernel_*.c)) \
     $(B)/libnumerics.a $(B)/libmla.a
 	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
+$(B)/obj/tests/bench/hopper_%.o: ROOM_CFLAGS = -Iruntime/include \
+    -Itests/numerics -Iruntime/src
+$(B)/hopper-bench: $(call obj,tests/bench/hopper_bench.c \
+    tests/bench/kernel_traffic.c tests/bench/kernel_compile.c) \
+    $(B)/libnumerics.a $(B)/libmla.a
+	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
+
+# What runs on a GPU: gpu-bench measures, gpu-trace compares two drivers.
+$(B)/obj/tests/gpu/%.o: ROOM_CFLAGS = -Iruntime/include -Itests/numerics \
+    -Iruntime/src
+$(B)/gpu-bench: $(call obj,$(filter-out %/trace.c,$(wildcard \
+    tests/gpu/*.c))) $(B)/libnumerics.a $(B)/libmla.a
+	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
+$(B)/gpu-trace: $(call obj,tests/gpu/trace.c)
+	$(CC) $(CFLAGS) $(SANITIZE) $^ -o $@
 
 $(B)/obj/tests/mutation/%.o: ROOM_CFLAGS = -Iruntime/include \
-    -Iruntime/src -Itests/numerics
+    -Itests/numerics -Iruntime/src
 $(B)/mutation: $(call obj,$(wildcard tests/mutation/*.c)) \
     $(B)/libnumerics.a $(B)/libmla.a
 	$(CC) $(CFLAGS) $(SANITIZE) $^ $(MLA_LIBS) -o $@
@@ -151,6 +168,15 @@ $(B)/tests/fuzz/%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(B)/libmlagen.a
 	    -DFUZZ_CORPUS='"tests/fuzz/corpus/$*"' $(filter-out %.h,$^) \
 	    $(GEN_LIBS) -o $@
 
+# Those of the runtime; tests/fuzz/manifest.dict has words for -dict.
+FUZZ_MLA := manifest bundle
+$(FUZZ_MLA:%=$(B)/tests/fuzz/%): $(B)/tests/fuzz/%: tests/fuzz/fuzz_%.c \
+    tests/fuzz/replay.c $(B)/libmla.a
+	@mkdir -p $(@D)
+	$(CC) $(BASE) -Iruntime/include -Iruntime/src -Itests/unit \
+	    -Itests/unit/runtime -DFUZZ_CORPUS='"tests/fuzz/corpus/$*"' \
+	    $(filter-out %.h,$^) $(MLA_LIBS) -o $@
+
 # A test program or script prints TAP; tests/tap.sh adds them up.
 MODELS   := $(filter-out schema arch arch.schema,$(patsubst \
             specs/%.yaml,%,$(wildcard specs/*.yaml)))
@@ -187,7 +213,8 @@ THREADED := runtime/test_pool runtime/test_cache runtime/test_cache_crowd \
 TSAN := $(MAKE) B=$(B)/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
 TSAN_UNIT := $(THREADED:%=$(B)/tsan/tests/%)
 
-check-run: all examples $(B)/mutation $(UNIT) $(FUZZ)
+check-run: all examples $(B)/mutation $(B)/gpu-bench $(B)/gpu-trace \
+    $(UNIT) $(FUZZ)
 	+$(SAN) -s san-unit
 	+$(TSAN) -s tsan-unit
 	TAP_TIMEOUT=1500 sh tests/tap.sh $(TESTS) $(SAN_UNIT) $(TSAN_UNIT)
@@ -200,8 +227,12 @@ check-full: ## check, then the wide numeric matrix
 	CASES=full $(MAKE) check-run
 
 bench: all $(B)/kernel-bench $(B)/pool-bench $(B)/dispatch-bench \
-    $(B)/start-bench ## print the figures
+    $(B)/start-bench $(B)/hopper-bench ## print the figures
 	sh tests/bench/bench.sh
+
+gpu-check: ## on a machine with a GPU: instructions, numerics, speed
+	sh scripts/setup.sh
+	BUILD=$(abspath $(B)) sh tests/gpu/gpu_check.sh $(GPU_CHECK)
 
 format: ## clang-format the files named by F=
 	clang-format -i $(F)
@@ -233,7 +264,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n",$$1,$$2}' \
 	    Makefile
 
-.PHONY: examples san-unit tsan-unit all demo check check-run check-full bench format lint \
-    install clean help
+.PHONY: examples san-unit tsan-unit all demo check check-run check-full \
+    bench gpu-check format lint install clean help
 
 -include $(shell find $(B) -type f -name '*.d' 2>/dev/null)

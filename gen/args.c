@@ -13,6 +13,7 @@
 #include "alloc.h"
 #include "schema_internal.h"
 
+/* Verbs as bits: a flag lists those that take it. */
 #define BIT(verb) (1u << MLAGEN_VERB_##verb)
 
 enum {
@@ -23,6 +24,8 @@ enum {
                  BIT(ENV) | BIT(EXPLAIN)
 };
 
+/* What may follow a verb besides flags: nothing, one word, the name of a verb,
+ * or anything, which is then another program's to read. */
 enum operand { NO_OPERAND, ONE_OPERAND, VERB_OPERAND, ALL_OPERANDS };
 
 static const struct verb {
@@ -57,7 +60,9 @@ static const struct verb {
     [MLAGEN_VERB_VERSION] = {"version", NO_OPERAND, "", "print the version"},
 };
 
-enum kind { SWITCH, TEXT, LIST, NUMBER, FORMAT };
+/* How a flag's value is read, and with it the type of its field: bool, text,
+ * list of texts, unsigned, and bool for json. */
+enum kind { SWITCH, TEXT, LIST, NUMBER, COUNT, FORMAT };
 
 #define FIELD(f) offsetof(struct mlagen_args, f)
 
@@ -97,6 +102,16 @@ static const struct flag {
      "write the dependency file to FILE"},
     {"-j", NUMBER, FIELD(jobs), BIT(BUILD) | BIT(BUNDLE), "N",
      "threads that compile (default: one per CPU)"},
+    {"--plot", TEXT, FIELD(plot), BIT(PLAN), "FILE",
+     "draw what bounds each kernel (.svg, .png, .gp), by gnuplot"},
+    {"--batch", COUNT, FIELD(batch), BIT(PLAN), "N",
+     "with --plot: requests (default 128)"},
+    {"--seq-len", COUNT, FIELD(seq_len), BIT(PLAN), "N",
+     "with --plot: tokens of each (default 4096)"},
+    {"--q-len", COUNT, FIELD(q_len), BIT(PLAN), "N",
+     "with --plot: new tokens of each (default 1)"},
+    {"--counters", TEXT, FIELD(counters), BIT(PLAN), "FILE",
+     "with --plot: counters of kernel-bench in place of the plans"},
     {"--strict", SWITCH, FIELD(strict), BIT(IMPORT), NULL,
      "features beyond dense MLA are errors"},
     {"--models", SWITCH, FIELD(models), BIT(LIST), NULL,
@@ -119,6 +134,7 @@ static const struct flag {
 
 enum { FLAGS = sizeof flags / sizeof *flags };
 
+/* A command line has no file and no line. */
 static const struct mlagen_where nowhere = {NULL, 0, 0};
 
 /* --- errors ---------------------------------------------------------------
@@ -139,7 +155,8 @@ static enum mlagen_status usage_error(struct mlagen_diags *d,
     return MLAGEN_USAGE;
 }
 
-/* A word that is none of `among`: with the nearest one, if any is near. */
+/* A word that is none of `among`: with the nearest one, if any is near.
+ * Error USAGE. */
 static enum mlagen_status unknown(const char *what, const char *word,
                                   const char *const *among, size_t count,
                                   struct mlagen_diags *d)
@@ -155,6 +172,7 @@ static enum mlagen_status unknown(const char *what, const char *word,
 /* --- verbs ----------------------------------------------------------------
  */
 
+/* Verbs are not abbreviated. */
 static enum mlagen_status find_verb(const char *word, enum mlagen_verb *verb,
                                     struct mlagen_diags *d)
 {
@@ -241,6 +259,7 @@ static const char *value_of(const struct flag *f, const char *word,
     return next;
 }
 
+/* -D may be given any number of times; the order is kept, as later ones win. */
 static enum mlagen_status add_setting(struct mlagen_args *a, const char *value,
                                       struct mlagen_diags *d)
 {
@@ -258,14 +277,14 @@ static enum mlagen_status add_setting(struct mlagen_args *a, const char *value,
 static enum mlagen_status store_number(const struct flag *f, const char *value,
                                        unsigned *slot, struct mlagen_diags *d)
 {
-    enum { LARGEST = 4096 };
+    unsigned long largest = f->kind == COUNT ? 1ul << 24 : 4096;
     size_t digits = strspn(value, "0123456789");
     unsigned long number = strtoul(value, NULL, 10);
 
-    if (digits == 0 || digits > 4 || value[digits] != '\0' || number == 0 ||
-        number > LARGEST)
-        return usage_error(d, "'%s' takes a number from 1 to %d, not '%s'",
-                           f->name, LARGEST, value);
+    if (digits == 0 || digits > 8 || value[digits] != '\0' || number == 0 ||
+        number > largest)
+        return usage_error(d, "'%s' takes a number from 1 to %lu, not '%s'",
+                           f->name, largest, value);
     *slot = (unsigned)number;
     return MLAGEN_OK;
 }
@@ -287,6 +306,7 @@ static enum mlagen_status store(const struct flag *f, const char *value,
     case LIST:
         return add_setting(a, value, d);
     case NUMBER:
+    case COUNT:
         return store_number(f, value, slot, d);
     case FORMAT:
         *(bool *)slot = strcmp(value, "json") == 0;
@@ -343,6 +363,8 @@ static enum mlagen_status take_operand(const char *word, struct mlagen_args *a,
     return MLAGEN_OK;
 }
 
+/* Flags and operands in any order, up to "--"; "-" alone is an operand,
+ * standard input. */
 static enum mlagen_status read_words(char **argv, struct mlagen_args *a,
                                      struct mlagen_diags *d)
 {
@@ -362,7 +384,7 @@ static enum mlagen_status read_words(char **argv, struct mlagen_args *a,
     return status;
 }
 
-/* What must be there unless help was asked for. */
+/* What must be there unless help was asked for, once all words are known. */
 static enum mlagen_status check_operands(struct mlagen_args *a,
                                          struct mlagen_diags *d)
 {
@@ -373,6 +395,12 @@ static enum mlagen_status check_operands(struct mlagen_args *a,
         return MLAGEN_OK;
     if (a->results && !a->models)
         return usage_error(d, "'--results' goes with '--models'");
+    if (!a->plot && (a->counters || a->batch || a->seq_len || a->q_len))
+        return usage_error(d, "'--%s' goes with '--plot'",
+                           a->counters ? "counters"
+                           : a->batch  ? "batch"
+                           : a->q_len  ? "q-len"
+                                       : "seq-len");
     if (v->operand == ONE_OPERAND && !a->operand)
         return usage_error(d, "'%s' needs %s; see 'mlagen %s -h'", v->name,
                            v->usage, v->name);
@@ -391,6 +419,8 @@ static void find_error_format(char **argv, struct mlagen_args *a)
             a->json_errors = true;
 }
 
+/* -h and --version in the verb's place are words of their own.  run-check's
+ * words are not read here: they are its program's. */
 enum mlagen_status mlagen_args_read(char **argv, struct mlagen_args *out,
                                     struct mlagen_diags *d)
 {
@@ -425,6 +455,8 @@ void mlagen_args_free(struct mlagen_args *a)
 /* --- help -----------------------------------------------------------------
  */
 
+/* Made from the table of verbs and the list of statuses, so that neither can
+ * be forgotten. */
 void mlagen_args_overview(struct mlagen_buf *out)
 {
     mlagen_buf_str(out, "usage: mlagen VERB [flags]\n\n"
@@ -444,6 +476,7 @@ void mlagen_args_overview(struct mlagen_buf *out)
 #undef PRINT_STATUS
 }
 
+/* A flag without a description is an alias and is left out. */
 void mlagen_args_help(enum mlagen_verb verb, struct mlagen_buf *out)
 {
     const struct verb *v = &verbs[verb];

@@ -40,7 +40,9 @@ struct mlagen_args {
     const char *symbol_prefix;
     const char *depfile; /* -MF */
     const char *results; /* list --models --results */
-    unsigned jobs;       /* -j; 0: not given */
+    const char *plot, *counters;    /* plan */
+    unsigned batch, seq_len, q_len; /* plan --plot; 0: not given */
+    unsigned jobs;                  /* -j; 0: not given */
     bool cubins, ptx, sources; /* bundle */
     bool check, list_outputs, depend, json, json_errors;
     bool quiet, verbose, strict, models, help;

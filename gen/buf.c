@@ -14,7 +14,8 @@
 #include "alloc.h"
 #include "buf.h"
 
-/* Makes room for `more` bytes and the NUL; false marks the buffer failed. */
+/* Makes room for `more` bytes and the NUL; false marks the buffer failed.
+ * Half of SIZE_MAX is the limit, so that doubling cannot overflow. */
 static bool reserve(struct mlagen_buf *b, size_t more) {
     if (b->failed || more > SIZE_MAX / 2 - b->len) {
         b->failed = true;
@@ -36,6 +37,8 @@ static bool reserve(struct mlagen_buf *b, size_t more) {
     return true;
 }
 
+/* Bytes, whatever they are; a NUL among them ends the C string, not
+ * the text. */
 void mlagen_buf_add(struct mlagen_buf *b, const void *bytes, size_t len) {
     if (!reserve(b, len))
         return;
@@ -149,7 +152,8 @@ bool mlagen_utf8_valid(const char *text, size_t len) {
     return true;
 }
 
-/* Length of the run at p that a JSON string holds as it is. */
+/* Length of the run at p that a JSON string holds as it is: printable ASCII
+ * but quote and backslash. */
 static size_t plain_run(const unsigned char *p, size_t left) {
     size_t n = 0;
     while (n < left && p[n] >= 0x20 && p[n] < 0x7F && p[n] != '"' &&
@@ -210,6 +214,8 @@ const char *mlagen_buf_text(const struct mlagen_buf *b) {
     return b->data ? b->data : "";
 }
 
+/* Longer than the text is no cut: a failed buffer has less than its
+ * user thinks. */
 void mlagen_buf_cut(struct mlagen_buf *b, size_t len) {
     if (len >= b->len)
         return;
@@ -217,6 +223,7 @@ void mlagen_buf_cut(struct mlagen_buf *b, size_t len) {
     b->data[len] = '\0';
 }
 
+/* For a buffer that is filled again and again. */
 void mlagen_buf_clear(struct mlagen_buf *b) {
     b->len = 0;
     b->failed = false;

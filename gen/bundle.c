@@ -17,6 +17,7 @@
 #include "folder_io.h"
 #include "manifest.h"
 
+/* What is being put together; `folder` and `manifest` are borrowed. */
 struct bundle {
     const struct mlagen_folder *folder;
     const json_t *manifest;
@@ -29,6 +30,8 @@ struct bundle {
 
 /* --- reading ------------------------------------------------------------- */
 
+/* Without the lock: a bundle only reads, and every file is checked by
+ * its hash. */
 enum mlagen_status mlagen_open_generated(const char *path,
                                          struct mlagen_folder *f,
                                          struct mlagen_diags *d)
@@ -60,6 +63,7 @@ const char *mlagen_listed_hash(const json_t *manifest, const char *path)
     return NULL;
 }
 
+/* A hash that the manifest does not list (NULL) is a difference as well. */
 enum mlagen_status mlagen_listed_file(const struct mlagen_folder *f,
                                       const char *path, const char *sha256,
                                       struct mlagen_buf *out,
@@ -112,7 +116,7 @@ static const char *find_listed(const json_t *manifest, const char *ending)
 /* --- names --------------------------------------------------------------- */
 
 /* "deepseek-v3" -> mla_deepseek_v3, MLA_DEEPSEEK_V3; a prefix of the symbols
- * goes before. */
+ * goes before.  The generated header makes its names in the same way. */
 static enum mlagen_status make_names(struct bundle *b)
 {
     const char *prefix = mlagen_json_text(b->manifest, "symbol_prefix");
@@ -137,6 +141,7 @@ static void add_arch_macro(struct mlagen_buf *out, const char *arch)
 
 /* --- the source ---------------------------------------------------------- */
 
+/* "sm_90a", of the i-th kernel. */
 static const char *arch_of(const json_t *kernels, size_t i)
 {
     return mlagen_json_text(json_array_get(kernels, i), "arch");
@@ -151,6 +156,7 @@ static bool first_of_arch(const json_t *kernels, size_t i)
     return true;
 }
 
+/* How many different architectures the kernels are for. */
 static size_t count_archs(const json_t *kernels)
 {
     size_t count = 0;
@@ -204,6 +210,8 @@ static enum mlagen_status add_kernel(struct bundle *b, const json_t *kernel,
     return status;
 }
 
+/* With one architecture the source compiles as it is; with several each kernel
+ * stands under its architecture's macro. */
 static enum mlagen_status make_source(struct bundle *b)
 {
     const json_t *kernels = json_object_get(b->manifest, "kernels");
@@ -293,6 +301,7 @@ static enum mlagen_status join_header(struct bundle *b, const char *path,
     return b->header.failed ? mlagen_no_memory(b->d) : MLAGEN_OK;
 }
 
+/* Header and descriptors are the only .h and .c at the top of the folder. */
 static enum mlagen_status make_header(struct bundle *b)
 {
     const char *h = find_listed(b->manifest, ".h");
@@ -346,6 +355,8 @@ static enum mlagen_status take_manifest(struct bundle *b)
     return status;
 }
 
+/* A bundle with cubins has one of every kernel, or is refused: a loader would
+ * otherwise find out on the user's machine. */
 static enum mlagen_status take_cubin(struct bundle *b, const json_t *kernel)
 {
     const json_t *build = json_object_get(kernel, "build");
@@ -360,6 +371,7 @@ static enum mlagen_status take_cubin(struct bundle *b, const json_t *kernel)
     return MLAGEN_IO;
 }
 
+/* The kernel's CUDA C, for loaders that compile. */
 static enum mlagen_status take_source(struct bundle *b, const json_t *kernel)
 {
     const char *path = mlagen_json_text(kernel, "source");
@@ -406,6 +418,7 @@ static enum mlagen_status write_text(const char *name, const char *ending,
     return status;
 }
 
+/* Everything in memory; nothing has been written yet. */
 static enum mlagen_status make_bundle(struct bundle *b, const struct mlagen *g,
                                       unsigned flags)
 {
@@ -420,6 +433,7 @@ static enum mlagen_status make_bundle(struct bundle *b, const struct mlagen *g,
     return status;
 }
 
+/* The two files are written only when both could be made. */
 enum mlagen_status mlagen_bundle(struct mlagen *g, const char *folder,
                                  const char *name, unsigned flags,
                                  struct mlagen_buf *out, struct mlagen_diags *d)

@@ -15,12 +15,13 @@
 #include "folder_io.h"
 #include "manifest.h"
 #include "nvrtc.h"
-#include "pool.h"
+#include "workers.h"
 
 enum { WORDS_PER_LINE = 4 };
 
 /* --- the list ------------------------------------------------------------ */
 
+/* *data is empty after success and the caller's, unchanged, after a failure. */
 enum mlagen_status mlagen_bundle_add(struct mlagen_bundle_files *files,
                                      const char *path, struct mlagen_buf *data,
                                      struct mlagen_diags *d)
@@ -78,6 +79,8 @@ static void add_array(const struct mlagen_bundle_file *file, size_t index,
     mlagen_buf_str(out, "\n};\n");
 }
 
+/* Each array is static, the table of them is not: the header's declaration is
+ * what the program sees. */
 void mlagen_bundle_arrays(const struct mlagen_bundle_files *files,
                           const char *ident, struct mlagen_buf *out)
 {
@@ -98,6 +101,7 @@ void mlagen_bundle_arrays(const struct mlagen_bundle_files *files,
 
 /* --- PTX ----------------------------------------------------------------- */
 
+/* One kernel: its source, and its PTX or what was wrong. */
 struct job {
     const json_t *kernel;
     struct mlagen_buf source, ptx;
@@ -106,6 +110,7 @@ struct job {
     enum mlagen_status status;
 };
 
+/* What the threads share; each works on the job of its index. */
 struct queue {
     const struct mlagen *g;
     const struct mlagen_nvrtc *nvrtc;
@@ -113,6 +118,8 @@ struct queue {
     size_t count;
 };
 
+/* For the workers.  Each job has diagnostics of its own, told in
+ * order afterwards. */
 static void compile_one(void *user, size_t index)
 {
     struct queue *q = user;
@@ -132,6 +139,7 @@ static void compile_one(void *user, size_t index)
     mlagen_free(ptx);
 }
 
+/* Called from the thread that waits for the workers. */
 static void tell_progress(void *user, size_t done, size_t latest)
 {
     const struct queue *q = user;
@@ -142,7 +150,8 @@ static void tell_progress(void *user, size_t done, size_t latest)
                     mlagen_json_text(q->jobs[latest].kernel, "symbol"));
 }
 
-/* Sources are read before anything is compiled. */
+/* Sources are read before anything is compiled: a file that is not what the
+ * manifest lists shows at once. */
 static enum mlagen_status fill_queue(struct queue *q,
                                      const struct mlagen_folder *f,
                                      struct mlagen_diags *d)
@@ -191,6 +200,8 @@ static void free_job(struct job *job)
     mlagen_diags_free(&job->diags);
 }
 
+/* Kernels that compile are taken although others do not, so that all messages
+ * are told; the status is that of the first failure. */
 enum mlagen_status mlagen_bundle_ptx(const struct mlagen *g,
                                      const struct mlagen_folder *f,
                                      struct mlagen_bundle_files *files,
@@ -207,8 +218,8 @@ enum mlagen_status mlagen_bundle_ptx(const struct mlagen *g,
     q.jobs = mlagen_calloc(q.count, sizeof *q.jobs);
     status = q.jobs ? fill_queue(&q, f, d) : mlagen_no_memory(d);
     if (status == MLAGEN_OK)
-        mlagen_pool_run(q.count, g->options.jobs, compile_one, tell_progress,
-                        &q);
+        mlagen_workers_run(q.count, g->options.jobs, compile_one,
+                           tell_progress, &q);
     for (size_t i = 0; q.jobs && i < q.count; i++) {
         enum mlagen_status one = status == MLAGEN_OK || status == MLAGEN_CUDA
                                      ? take_job(&q.jobs[i], files, d)

@@ -12,6 +12,7 @@
 #include "alloc.h"
 #include "arch.h"
 
+/* The place of what no file shows: faults of options. */
 static const struct mlagen_where nowhere = {NULL, 0, 0};
 
 const char *mlagen_version(void)
@@ -36,6 +37,7 @@ static enum mlagen_status load_schema(const struct mlagen *g, const char *path,
     return MLAGEN_INTERNAL;
 }
 
+/* Schema and document are only needed for the check; the table is JSON. */
 enum mlagen_status mlagen_load_table(const struct mlagen *g, const char *path,
                                      const char *schema_path, json_t **out,
                                      struct mlagen_diags *d)
@@ -63,7 +65,8 @@ enum mlagen_status mlagen_load_table(const struct mlagen *g, const char *path,
 /* --- options --------------------------------------------------------------
  */
 
-/* The beginning of a C name, or nothing. */
+/* The beginning of a C name, or nothing: it goes before symbols and into the
+ * names of files. */
 static bool prefix_ok(const char *prefix)
 {
     if (isdigit((unsigned char)*prefix))
@@ -106,7 +109,8 @@ static enum mlagen_status archs_setting(const char *archs,
     return out->failed ? mlagen_no_memory(d) : MLAGEN_OK;
 }
 
-/* Collects the overrides, in the order in which they are applied. */
+/* Collects the overrides, in the order in which they are applied: -D first, so
+ * that --arch has the last word on the key that both may set. */
 static enum mlagen_status read_overrides(struct mlagen *g,
                                          struct mlagen_diags *d)
 {
@@ -129,7 +133,8 @@ static enum mlagen_status read_overrides(struct mlagen *g,
     return status;
 }
 
-/* What can be wrong before anything is read. */
+/* What can be wrong before anything is read.  One size is accepted: a program
+ * is linked with the library whose header it was compiled with. */
 static enum mlagen_status check_options(const struct mlagen_options *o,
                                         struct mlagen_diags *d)
 {
@@ -151,7 +156,8 @@ static enum mlagen_status check_options(const struct mlagen_options *o,
 /* --- life -----------------------------------------------------------------
  */
 
-/* Everything that is the same for every spec. */
+/* Everything that is the same for every spec.  The overrides come first: a
+ * wrong --arch is told before any file is read. */
 static enum mlagen_status fill_context(struct mlagen *g,
                                        struct mlagen_diags *d)
 {
@@ -192,6 +198,7 @@ enum mlagen_status mlagen_open(const struct mlagen_options *options,
     return status;
 }
 
+/* Options, overrides and tables stay; a later load starts from here. */
 void mlagen_reset(struct mlagen *g)
 {
     mlagen_doc_free(g->doc);
@@ -209,6 +216,7 @@ void mlagen_reset(struct mlagen *g)
     g->spec = g->plans = g->builds = NULL;
 }
 
+/* Takes what fill_context left half done, too. */
 void mlagen_close(struct mlagen *g)
 {
     if (!g)
@@ -232,6 +240,8 @@ const char *mlagen_model(const struct mlagen *g)
 /* --- rules ----------------------------------------------------------------
  */
 
+/* A path that leads nowhere ends at the nearest value that was
+ * written (mlagen_doc_where). */
 void mlagen_rule_diags(const json_t *list, enum mlagen_severity severity,
                        const struct mlagen_doc *doc, const char *file,
                        struct mlagen_diags *d)

@@ -17,8 +17,10 @@
 #include "folder_io.h"
 #include "manifest.h"
 #include "nvrtc.h"
-#include "pool.h"
+#include "workers.h"
 
+/* One kernel to compile, and what came of it.  The job belongs to one thread
+ * until the queue has run. */
 struct job {
     const json_t *plan;
     struct mlagen_output *source;
@@ -29,6 +31,7 @@ struct job {
     enum mlagen_status status;
 };
 
+/* What the threads share: they read it, each takes jobs by index. */
 struct queue {
     const struct mlagen_nvrtc *nvrtc;
     const struct mlagen_options *options;
@@ -39,6 +42,8 @@ struct queue {
 /* --- taking over ----------------------------------------------------------
  */
 
+/* What the manifest of the generation before says of that symbol; NULL when it
+ * was not compiled, or there was no such kernel. */
 static const json_t *find_build(const json_t *manifest, const char *symbol)
 {
     size_t i;
@@ -51,8 +56,8 @@ static const json_t *find_build(const json_t *manifest, const char *symbol)
     return NULL;
 }
 
-/* True when `code` is among the plan's exceptions, allow = {{code, reason}}.
- */
+/* True when `code` is among the plan's exceptions, allow = {{code, reason}}: a
+ * remark of ptxas that somebody has looked at. */
 static bool allowed(const json_t *plan, const char *code)
 {
     size_t i;
@@ -186,6 +191,7 @@ static void run_job(const struct mlagen_nvrtc *nvrtc, struct job *job)
         judge_findings(job);
 }
 
+/* For the workers. */
 static void run_queued(void *user, size_t index)
 {
     struct queue *q = user;
@@ -193,6 +199,7 @@ static void run_queued(void *user, size_t index)
     run_job(q->nvrtc, &q->jobs[index]);
 }
 
+/* Called from the thread that waits for the workers. */
 static void tell_progress(void *user, size_t done, size_t latest)
 {
     const struct queue *q = user;
@@ -318,7 +325,8 @@ static enum mlagen_status compile_jobs(struct mlagen *g, struct queue *q,
 {
     enum mlagen_status status;
 
-    mlagen_pool_run(q->count, q->options->jobs, run_queued, tell_progress, q);
+    mlagen_workers_run(q->count, q->options->jobs, run_queued, tell_progress,
+                       q);
     status = collect(g, q, report, d);
     for (size_t i = 0; i < q->count; i++) {
         mlagen_compiled_free(&q->jobs[i].made);
@@ -377,6 +385,10 @@ static enum mlagen_status list_jobs(const struct mlagen_folder *f,
     return status;
 }
 
+/* Without MLAGEN_WRITE_CUBINS cubins that fit are still taken over, by
+ * whichever compiler: `gen` after `build` must not remove them.  NVRTC is
+ * opened only to compile, and then even if all fit, as its version is part
+ * of fitting. */
 enum mlagen_status mlagen_cubins(struct mlagen *g,
                                  const struct mlagen_folder *f, unsigned flags,
                                  struct mlagen_report *report,

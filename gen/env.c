@@ -32,7 +32,8 @@ static json_t *arch_names(const struct mlagen_nvrtc *n)
     return list;
 }
 
-/* {"path":..., "version":..., "archs":[...]} or {"missing": why}. */
+/* {"path":..., "version":..., "archs":[...]} or {"missing": why}: the first
+ * diagnostic of a failed search names all places that were tried. */
 static json_t *describe_nvrtc(const char *path)
 {
     struct mlagen_diags d = {0};
@@ -54,6 +55,7 @@ static json_t *describe_nvrtc(const char *path)
 /* --- driver ---------------------------------------------------------------
  */
 
+/* cuda.h is not included anywhere in gen. */
 enum { CUDA_SUCCESS = 0 };
 
 /* Calls int symbol(int *) of the driver; false when it is absent or fails. */
@@ -77,7 +79,8 @@ static void first_device_name(void *driver, char *name, int size)
         snprintf(name, (size_t)size, "unknown");
 }
 
-/* {"path", "version", "devices", "device"} or {"path", "missing"}. */
+/* {"path", "version", "devices", "device"} or {"path", "missing"}.  The
+ * version is that of the newest CUDA that the driver takes. */
 static json_t *describe_driver(void *driver, const char *path)
 {
     int (*init)(unsigned);
@@ -131,7 +134,8 @@ static json_t *try_virtual_gpu(void)
 }
 
 /* The driver that programs here would get: MLA_DRIVER, else the real one, else
- * the virtual GPU beside this program. */
+ * the virtual GPU beside this program.  A real one without a device counts as
+ * none, as on a build machine. */
 static json_t *find_driver(void)
 {
     const char *chosen = getenv("MLA_DRIVER");
@@ -171,6 +175,7 @@ static json_t *make_report(const struct mlagen *g)
         "cuda_home", home, "driver", find_driver());
 }
 
+/* Nothing for a part that has none. */
 static void print_archs(const json_t *list, struct mlagen_buf *out)
 {
     size_t i;
@@ -203,6 +208,7 @@ static void print_part(const char *label, const json_t *part,
     mlagen_buf_char(out, '\n');
 }
 
+/* One line per part, labels in a column of ten. */
 static void print_text(const json_t *all, struct mlagen_buf *out)
 {
     static const char *const lines[] = {"mlagen", "lua", "libyaml", "jansson"};

@@ -28,6 +28,7 @@ struct question {
     struct mlagen_template *template;
 };
 
+/* The place of what is about the question and not about a file. */
 static const struct mlagen_where nowhere = {NULL, 0, 0};
 
 /* --- the place ----------------------------------------------------------- */
@@ -51,7 +52,8 @@ static enum mlagen_status split_place(const char *place,
     return file->failed ? mlagen_no_memory(d) : MLAGEN_OK;
 }
 
-/* Whether there is a manifest in the folder of the first `len` bytes. */
+/* Whether there is a manifest in the folder of the first `len` bytes; leaves
+ * that folder's path in `folder`.  No bytes mean the current one. */
 static bool has_manifest(const char *file, size_t len,
                          struct mlagen_buf *folder)
 {
@@ -70,7 +72,8 @@ static bool has_manifest(const char *file, size_t len,
     return found;
 }
 
-/* The folder is the file's own, or the one above that. */
+/* The folder is the file's own, or the one above that: sources lie in src/,
+ * headers at the top.  q->path becomes the path within it. */
 static enum mlagen_status find_folder(struct question *q,
                                       struct mlagen_diags *d)
 {
@@ -93,7 +96,8 @@ static enum mlagen_status find_folder(struct question *q,
 
 /* --- making the file again ----------------------------------------------- */
 
-/* The manifest stands for the spec that was loaded then. */
+/* The manifest stands for the spec that was loaded then.  Overrides are in its
+ * spec already, and are taken for the provenance at the head of the file. */
 static void take_spec(struct mlagen *g, json_t *manifest)
 {
     mlagen_reset(g);
@@ -107,7 +111,8 @@ static void take_spec(struct mlagen *g, json_t *manifest)
              mlagen_json_text(manifest, "spec_sha256"));
 }
 
-/* The text has to be the same, for the lines to be. */
+/* The text has to be the same, for the lines to be: another generator with the
+ * same templates could print otherwise. */
 static enum mlagen_status check_same(const struct question *q,
                                      const json_t *manifest,
                                      struct mlagen_diags *d)
@@ -124,6 +129,7 @@ static enum mlagen_status check_same(const struct question *q,
     return MLAGEN_DIFFERENT;
 }
 
+/* Asked before the file is made again: other templates may fail in any way. */
 static enum mlagen_status check_templates(const struct mlagen *g,
                                           const json_t *manifest,
                                           struct mlagen_diags *d)
@@ -158,6 +164,8 @@ static enum mlagen_status check_listed(const struct question *q,
     return status;
 }
 
+/* The file as listed, the templates as then, the text as before; each failing
+ * step says what is different. */
 static enum mlagen_status make_again(struct question *q, struct mlagen *g,
                                      const struct mlagen_folder *f,
                                      struct mlagen_diags *d)
@@ -245,6 +253,7 @@ static void tell_text(const struct question *q, const struct answer *a,
                           a->line->pieces[2 * i + 1].text);
 }
 
+/* Places as in text, and the expressions as a list. */
 static enum mlagen_status tell_json(const struct question *q,
                                     const struct answer *a,
                                     struct mlagen_buf *out,
@@ -269,6 +278,8 @@ static enum mlagen_status tell_json(const struct question *q,
 
 /* --- public -------------------------------------------------------------- */
 
+/* The part that needs the folder open, and whose manifest lends its texts to
+ * the context until the end. */
 static enum mlagen_status answer(struct question *q, struct mlagen *g,
                                  const char *place, bool json,
                                  struct mlagen_buf *out, struct mlagen_diags *d)

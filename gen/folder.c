@@ -21,8 +21,11 @@
 #include "manifest.h"
 #include "source.h"
 
+/* A bound on what is read into memory, and so on what a damaged name
+ * can cost. */
 #define FILE_LIMIT ((size_t)256 << 20) /* no file of ours is near that */
 
+/* errno is read first of all, so nothing may come between it and this call. */
 enum mlagen_status mlagen_io_error(struct mlagen_diags *d, const char *path,
                                    const char *doing)
 {
@@ -31,6 +34,7 @@ enum mlagen_status mlagen_io_error(struct mlagen_diags *d, const char *path,
     return MLAGEN_IO;
 }
 
+/* Paths that would be cut off are refused: half a path may be another file. */
 enum mlagen_status mlagen_join(const char *folder, const char *path,
                                char full[PATH_MAX], struct mlagen_diags *d)
 {
@@ -42,6 +46,7 @@ enum mlagen_status mlagen_join(const char *folder, const char *path,
     return mlagen_io_error(d, path, "cannot use");
 }
 
+/* A link to a folder is one. */
 static bool is_folder(const char *path)
 {
     struct stat st;
@@ -49,6 +54,8 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* From the top down, part by part.  EEXIST is fine: another process may make
+ * the same folder; if it is a file, the next part fails. */
 enum mlagen_status mlagen_make_folder(const char *path, struct mlagen_diags *d)
 {
     char part[PATH_MAX];
@@ -72,6 +79,8 @@ enum mlagen_status mlagen_make_folder(const char *path, struct mlagen_diags *d)
 /* --- what lies on the disk ------------------------------------------------
  */
 
+/* lstat: a symbolic link is no regular file, so nothing outside the folder is
+ * read, and later written, through one. */
 enum mlagen_status mlagen_folder_read(const struct mlagen_folder *f,
                                       const char *path, struct mlagen_buf *out,
                                       bool *found, struct mlagen_diags *d)
@@ -111,7 +120,7 @@ static void know(void *user, const char *path, const char *sha256)
 }
 
 /* True when mlagen wrote exactly this at that path, in the generation of the
- * manifest or in an interrupted run. */
+ * manifest or in an interrupted run: only then may it be replaced silently. */
 static bool is_known(const struct mlagen_folder *f, const char *path,
                      const char *sha256)
 {
@@ -147,7 +156,8 @@ static enum mlagen_status read_manifest(struct mlagen_folder *f,
 }
 
 /* The journal: lines "<hash> <path>" of what an interrupted run was writing.
- * A line that is not of this form was cut off and names nothing. */
+ * A line that is not of this form was cut off and names nothing; nor does one
+ * whose path leads out of the folder. */
 static enum mlagen_status read_journal(struct mlagen_folder *f,
                                        struct mlagen_diags *d)
 {
@@ -171,8 +181,9 @@ static enum mlagen_status read_journal(struct mlagen_folder *f,
     return status;
 }
 
-/* Takes the kernel's lock on the folder.  File systems without locks (some
- * network mounts) go without. */
+/* Takes the kernel's lock on the folder, which is made if need be, as there
+ * must be something to lock.  File systems without locks (some network mounts)
+ * go without. */
 static enum mlagen_status lock_folder(struct mlagen_folder *f,
                                       struct mlagen_diags *d)
 {
@@ -203,6 +214,8 @@ static enum mlagen_status check_is_folder(const char *path,
     return mlagen_io_error(d, path, "cannot use as an output folder");
 }
 
+/* The lock comes before anything is read, so that what is read stays true
+ * until the folder is closed. */
 enum mlagen_status mlagen_folder_open(const char *path, bool write,
                                       struct mlagen_folder *f,
                                       struct mlagen_diags *d)
@@ -229,6 +242,7 @@ enum mlagen_status mlagen_folder_open(const char *path, bool write,
     return status;
 }
 
+/* Closing the descriptor gives the lock back. */
 void mlagen_folder_close(struct mlagen_folder *f)
 {
     if (f->lock >= 0)
@@ -242,6 +256,7 @@ void mlagen_folder_close(struct mlagen_folder *f)
 /* --- changes --------------------------------------------------------------
  */
 
+/* `what` is static text, the path is copied. */
 enum mlagen_status mlagen_change_add(struct mlagen_changes *c,
                                      const char *what, const char *path,
                                      struct mlagen_diags *d)
@@ -292,7 +307,8 @@ static enum mlagen_status judge_foreign(const struct mlagen_folder *f,
 }
 
 /* One file of the new generation against the disk: the same, "add", "change",
- * or in the way. */
+ * or in the way.  The manifest needs no hash in itself: one that could be read
+ * is ours. */
 static enum mlagen_status compare_output(const struct mlagen_folder *f,
                                          const struct mlagen_output *o,
                                          struct mlagen_changes *changes,
@@ -323,7 +339,8 @@ out:
     return status;
 }
 
-/* A file of an earlier run that the new generation does not have. */
+/* A file of an earlier run that the new generation does not have: removed if
+ * it is as it was written, else left to whoever edited it. */
 static enum mlagen_status compare_stale(const struct mlagen_folder *f,
                                         const char *path,
                                         struct mlagen_changes *changes,
@@ -372,6 +389,8 @@ static const char **sorted_keys(json_t *object)
     return keys;
 }
 
+/* Goes on after a fault, so that all files in the way are named at once; stale
+ * ones are not looked at then. */
 enum mlagen_status mlagen_folder_compare(const struct mlagen_folder *f,
                                          const struct mlagen_outputs *o,
                                          struct mlagen_changes *changes,
@@ -409,6 +428,8 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+/* What a walk carries along; `below` in the functions is the way from the
+ * root, "" at the root itself. */
 struct walk {
     const char *root;
     mlagen_visit_fn visit;
@@ -419,7 +440,8 @@ struct walk {
 static enum mlagen_status walk(const struct walk *w, const char *below,
                                int depth);
 
-/* A folder is entered, anything else visited; links are not followed. */
+/* A folder is entered, anything else visited; links are not followed, so a
+ * walk ends. */
 static enum mlagen_status walk_entry(const struct walk *w, const char *below,
                                      const char *name, int depth)
 {
@@ -439,6 +461,8 @@ static enum mlagen_status walk_entry(const struct walk *w, const char *below,
                                : w->visit(w->user, path);
 }
 
+/* A root that is not there is empty; a folder that vanishes meanwhile is
+ * a fault. */
 static enum mlagen_status walk(const struct walk *w, const char *below,
                                int depth)
 {

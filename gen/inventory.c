@@ -12,7 +12,8 @@
 #include "manifest.h"
 
 /* "specs/x.yaml" -> "x" for the models among the specs; NULL for schemas and
- * tables, which are not named after a model of theirs. */
+ * tables, which are not named after a model of theirs.  Only the one key is
+ * read: the file need not pass the schema to be listed. */
 static json_t *spec_entry(const struct mlagen_text *text)
 {
     static const char folder[] = "specs/", suffix[] = ".yaml";
@@ -51,13 +52,15 @@ static json_t *list_specs(const struct mlagen *g)
     return list;
 }
 
+/* For qsort: 90 before 100, 90 before 90a. */
 static int by_capability(const void *a, const void *b)
 {
     return mlagen_arch_compare(*(const struct mlagen_arch *)a,
                                *(const struct mlagen_arch *)b);
 }
 
-/* The keys of the architecture table in numeric order: 90 before 100. */
+/* The keys of the architecture table in numeric order, each with the devices
+ * it is for.  NULL without memory. */
 static json_t *list_archs(const struct mlagen *g)
 {
     size_t count = 0;
@@ -110,6 +113,7 @@ static void print_words(const char *title, const json_t *list,
         mlagen_buf_printf(out, "  %s\n", json_string_value(item));
 }
 
+/* For people; scripts take the JSON. */
 static void print_text(const json_t *all, struct mlagen_buf *out)
 {
     print_pairs("specs (built in)", json_object_get(all, "specs"), "spec",
@@ -120,6 +124,8 @@ static void print_text(const json_t *all, struct mlagen_buf *out)
     print_words("dtypes", json_object_get(all, "dtypes"), out);
 }
 
+/* Families and types are the templates' to tell, specs and architectures are
+ * data of the source set. */
 enum mlagen_status mlagen_inventory(struct mlagen *g, bool json,
                                     struct mlagen_buf *out,
                                     struct mlagen_diags *d)

@@ -15,8 +15,10 @@
 #include "alloc.h"
 #include "manifest.h"
 
+/* Columns that a list may take on one line, and the indentation of a level. */
 enum { WIDTH = 160, STEP = 2 };
 
+/* `failed` is jansson's or calloc's failure; the buffer keeps its own. */
 struct printer {
     struct mlagen_buf *out;
     bool failed;
@@ -50,7 +52,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Tables that come from Lua are in order already. */
+/* Tables that come from Lua are in order already, so the array is looked at
+ * before it is sorted. */
 static void sort_names(const char **names, size_t n)
 {
     for (size_t i = 1; i < n; i++)

@@ -33,7 +33,8 @@ struct mlagen_host *mlagen_lua_host(lua_State *L) {
 
 /* ---- limits -------------------------------------------------------------- */
 
-/* lua_Alloc with the host's cap. */
+/* lua_Alloc with the host's cap.  `capped` tells afterwards whose limit it
+ * was: ours, which is a fault of the templates, or the machine's. */
 static void *allocate(void *user, void *ptr, size_t old, size_t size) {
     struct mlagen_host *host = user;
     size_t before = ptr ? old : 0; /* without ptr, `old` is a kind of object */
@@ -68,7 +69,8 @@ static void count_instructions(lua_State *L, lua_Debug *ar) {
 
 /* ---- errors -------------------------------------------------------------- */
 
-/* Message handler: notes the Lua frames that led to the error. */
+/* Message handler: notes the Lua frames that led to the error, innermost
+ * first, while the stack still has them. */
 static int note_frames(lua_State *L) {
     struct mlagen_host *host = mlagen_lua_host(L);
     lua_Debug ar;
@@ -114,7 +116,9 @@ static const char *read_number(const char *p, unsigned *value) {
     return end;
 }
 
-/* Takes "chunk:line: " or "chunk:line:col: " off the message. */
+/* Takes "chunk:line: " or "chunk:line:col: " off the message; returns the
+ * rest.  The colon to split at is the first that a number follows: chunk names
+ * hold none such. */
 static const char *split_position(const struct mlagen_tree *tree,
                                   const char *message,
                                   struct mlagen_where *where) {
@@ -178,7 +182,9 @@ static enum mlagen_status report(struct mlagen_host *host, int status,
     return MLAGEN_TEMPLATE;
 }
 
-/* Runs `body(request)` protected, under the C locale and a fresh budget. */
+/* Runs `body(request)` protected, under the C locale and a fresh budget.
+ * The stack is empty before and after, so a host can be used again
+ * whatever happened. */
 static enum mlagen_status enter(struct mlagen_host *host, lua_CFunction body,
                                 void *request, struct mlagen_diags *d) {
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -304,6 +310,7 @@ enum mlagen_status mlagen_host_call(struct mlagen_host *host, const char *entry,
     return status;
 }
 
+/* What body_render takes and gives. */
 struct render {
     const char *path;
     const json_t *params;

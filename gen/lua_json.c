@@ -100,7 +100,7 @@ static void push_path(lua_State *L, const struct path *p) {
     }
 }
 
-/* Raises "<path> <why>". */
+/* Raises "<path> <why>"; does not return. */
 static void refuse(lua_State *L, const struct path *p, const char *why) {
     push_path(L, p);
     luaL_error(L, "%s %s", lua_tostring(L, -1), why);
@@ -168,7 +168,8 @@ static void convert_object(lua_State *L, int index, json_t *object,
     lua_pop(L, 1);
 }
 
-/* @return true when all keys are strings, false when they are 1..n. */
+/* True when all keys are strings, false when they are 1..n.  An empty table is
+ * an array unless it carries the mark of an object that came in empty. */
 static bool is_object(lua_State *L, int index, const struct path *p) {
     size_t strings = 0, others = 0;
     for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {

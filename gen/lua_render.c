@@ -17,6 +17,7 @@
 const char mlagen_lua_cache;
 const char mlagen_lua_maps;
 
+/* Names of the metatables whose __gc frees what the C side allocated. */
 #define RENDERING "mlagen.rendering"
 #define TEMPLATE "mlagen.template"
 #define MAX_VALUES 250 /* Lua itself allows fewer arguments than 255 */
@@ -50,7 +51,8 @@ static void no_memory(lua_State *L) {
 
 /* ---- __emit -------------------------------------------------------------- */
 
-/* Raises for the value at `arg` of expression `piece`. */
+/* Raises for the value at `arg` of expression `piece`, in the author's own
+ * words: the expression, and what to write instead where there is something. */
 static void bad_value(lua_State *L, int arg, const struct mlagen_piece *piece) {
     lua_pushlstring(L, piece->text, piece->len);
     const char *expression = lua_tostring(L, -1);
@@ -64,7 +66,8 @@ static void bad_value(lua_State *L, int arg, const struct mlagen_piece *piece) {
                lua_islightuserdata(L, arg) ? "null" : luaL_typename(L, arg));
 }
 
-/* The origins of an included text, or NULL. */
+/* The origins of an included text, or NULL.  Found by the text itself: equal
+ * strings are one value in Lua, and a map fits any text that is equal. */
 static const struct mlagen_linemap *map_of(lua_State *L, int arg) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &mlagen_lua_maps);
     lua_pushvalue(L, arg);
@@ -231,7 +234,8 @@ struct lua_rendering *mlagen_lua_render(lua_State *L, const char *path,
     return r;
 }
 
-/* include(path, params) */
+/* include(path, params): the rendered text without its last newline, as the
+ * line that takes it in has one. */
 static int include(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     bool none = lua_isnoneornil(L, 2);
@@ -259,6 +263,7 @@ static void add_collector(lua_State *L, const char *name, lua_CFunction gc) {
     lua_pop(L, 1);
 }
 
+/* Comes after the sandbox, to whose base table include is added. */
 void mlagen_lua_render_setup(lua_State *L) {
     add_collector(L, RENDERING, free_rendering);
     add_collector(L, TEMPLATE, free_template);

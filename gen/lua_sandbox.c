@@ -26,6 +26,8 @@
 
 #include "lua_internal.h"
 
+/* Addresses that no other code can have as registry keys; the values do
+ * not matter. */
 const char mlagen_lua_base;
 const char mlagen_lua_env;
 const char mlagen_lua_loaded;
@@ -106,7 +108,8 @@ static int safe_format(lua_State *L) {
     return lua_tocfunction(L, lua_upvalueindex(1))(L);
 }
 
-/* setmetatable without the fields that act when the collector runs. */
+/* setmetatable without the fields that act when the collector runs: when it
+ * does depends on the machine's memory and on Lua's version. */
 static int safe_setmetatable(lua_State *L) {
     static const char *const timed[] = {"__gc", "__mode"};
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -184,7 +187,8 @@ static int safe_assert(lua_State *L) {
 
 /* ---- table.sort, stable -------------------------------------------------- */
 
-/* Pushes nothing; true when the value at index a belongs before that at b. */
+/* True when the value at index a belongs before that at b, by `order` (a
+ * function's index) or by <; leaves the stack as it was. */
 static bool before(lua_State *L, int a, int b, int order) {
     if (!order)
         return lua_compare(L, a, b, LUA_OPLT);

@@ -11,6 +11,8 @@
 
 #define SELF_HASH "manifest_sha256"
 
+/* Nothing that a reader or a locale could do differently: no blanks, keys
+ * sorted, ASCII, and reals with the 17 digits that give a double back. */
 static const size_t compact = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY |
                               JSON_ENSURE_ASCII | JSON_REAL_PRECISION(17);
 
@@ -21,6 +23,8 @@ static int append(const char *bytes, size_t len, void *user)
     return 0;
 }
 
+/* Hashes before it looks whether there was memory: then the hash is
+ * not used. */
 enum mlagen_status mlagen_json_hash(const json_t *value,
                                     char hex[MLAGEN_HASH_HEX],
                                     struct mlagen_diags *d)
@@ -34,7 +38,8 @@ enum mlagen_status mlagen_json_hash(const json_t *value,
     return ok ? MLAGEN_OK : mlagen_no_memory(d);
 }
 
-/* Appends the manifest with an empty self-hash, and hashes that text. */
+/* Appends the manifest with an empty self-hash, and hashes that text.  Leaves
+ * the empty value in `manifest`. */
 static enum mlagen_status print_blank(json_t *manifest, struct mlagen_buf *out,
                                       char hex[MLAGEN_HASH_HEX],
                                       struct mlagen_diags *d)
@@ -50,6 +55,8 @@ static enum mlagen_status print_blank(json_t *manifest, struct mlagen_buf *out,
     return status;
 }
 
+/* Printed once: the hash is put into the text where the empty value stands.  A
+ * string cannot hold the mark by chance, as its quotes would be escaped. */
 enum mlagen_status mlagen_manifest_text(json_t *manifest,
                                         struct mlagen_buf *out,
                                         struct mlagen_diags *d)
@@ -72,6 +79,7 @@ enum mlagen_status mlagen_manifest_text(json_t *manifest,
     return status;
 }
 
+/* A shallow copy will do: only the one member is replaced. */
 bool mlagen_manifest_intact(const json_t *manifest)
 {
     json_t *copy = json_copy((json_t *)manifest);
@@ -87,6 +95,7 @@ bool mlagen_manifest_intact(const json_t *manifest)
     return ok;
 }
 
+/* jansson takes an item over even when it cannot append it. */
 void mlagen_json_append(json_t **list, json_t *item)
 {
     if (*list && json_array_append_new(*list, item) == 0)
@@ -146,6 +155,7 @@ static bool kernel_ok(const json_t *kernel)
             json_is_array(json_object_get(build, "findings")));
 }
 
+/* True for an empty array, false for what is no array. */
 static bool every(const json_t *array, bool (*ok)(const json_t *))
 {
     size_t i;
@@ -190,6 +200,8 @@ static json_t *load_json(const char *text, size_t len, json_error_t *error,
     return NULL;
 }
 
+/* Only the shape that is relied upon is checked; members that a later version
+ * adds are left alone. */
 enum mlagen_status mlagen_manifest_parse(const char *text, size_t len,
                                          const char *shown, json_t **out,
                                          struct mlagen_diags *d)
@@ -219,6 +231,7 @@ enum mlagen_status mlagen_manifest_parse(const char *text, size_t len,
     return MLAGEN_OK;
 }
 
+/* To be called with a manifest that has been parsed: its members are there. */
 void mlagen_manifest_each(const json_t *manifest, mlagen_listed_fn each,
                           void *user)
 {

@@ -133,6 +133,24 @@ enum mlagen_status mlagen_describe(struct mlagen *g, bool json,
                                    struct mlagen_buf *out,
                                    struct mlagen_diags *d);
 
+/* What a drawing shows.  Zeroed but for the path is a full set of defaults. */
+struct mlagen_plot {
+    const char *path;     /* FILE.svg, FILE.png, or FILE.gp for the script */
+    const char *counters; /* JSON of a benchmark, drawn in place of the plans'
+                             own accounting; NULL: none */
+    unsigned batch, seq_len, q_len; /* of the work; 0: the default */
+};
+
+/* Draws what bounds each kernel, for every architecture of the spec.  SVG and
+ * PNG take gnuplot, which is looked for on PATH.  With `json`, which may be
+ * NULL, the numbers that are drawn are appended to it.
+ * @return MLAGEN_USAGE for another extension; MLAGEN_SPEC for a file that does
+ *         not hold counters; MLAGEN_IO, also when gnuplot is missing or
+ *         fails. */
+enum mlagen_status mlagen_draw(struct mlagen *g, const struct mlagen_plot *p,
+                               struct mlagen_buf *json,
+                               struct mlagen_diags *d);
+
 /* Relative paths of all files of the generation, one a line, manifest last. */
 enum mlagen_status mlagen_list_outputs(struct mlagen *g, bool cubins,
                                        struct mlagen_buf *out,

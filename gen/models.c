@@ -12,6 +12,7 @@
 #include "context.h"
 #include "manifest.h"
 
+/* A bound on what is read into memory at once. */
 enum { RESULTS_BYTES = 256 << 20 };
 
 /* Whether a built-in text is the spec of a model: it is in specs/ and not a
@@ -53,7 +54,9 @@ static enum mlagen_status load_specs(struct mlagen *g, json_t *specs,
     return status;
 }
 
-/* One object of a run: {"rows": [{"kernel":, "of_bar":, "pass":}, ...]}. */
+/* One object of a run: {"rows": [{"kernel":, "of_bar":, "pass":}, ...]};
+ * of_bar is the error as a share of what is allowed.  The rest is not
+ * looked at. */
 static bool is_run(const json_t *run)
 {
     const json_t *rows = json_object_get(run, "rows"), *row;
@@ -96,6 +99,7 @@ static enum mlagen_status parse_runs(const char *path, const char *text,
     return MLAGEN_OK;
 }
 
+/* Appends the objects of the file to `runs`. */
 static enum mlagen_status read_runs(const char *path, json_t *runs,
                                     struct mlagen_diags *d)
 {
@@ -109,6 +113,7 @@ static enum mlagen_status read_runs(const char *path, json_t *runs,
     return status;
 }
 
+/* What models() returned: {data=, lines=}, for programs and for people. */
 static enum mlagen_status print(const json_t *table, bool json,
                                 struct mlagen_buf *out, struct mlagen_diags *d)
 {
@@ -122,6 +127,8 @@ static enum mlagen_status print(const json_t *table, bool json,
     return out->failed ? mlagen_no_memory(d) : MLAGEN_OK;
 }
 
+/* The results are read first: a wrong file is told before a second is spent on
+ * the specs. */
 enum mlagen_status mlagen_models(struct mlagen *g, const char *results,
                                  bool json, struct mlagen_buf *out,
                                  struct mlagen_diags *d)

@@ -16,6 +16,8 @@
 #include "alloc.h"
 #include "nvrtc_find.h"
 
+/* An incomplete type in place of NVRTC's handle: the compiler tells it from
+ * other pointers, and no header of CUDA is needed. */
 typedef struct nvrtc_program *nvrtc_program;
 
 enum {
@@ -43,6 +45,8 @@ enum {
     X(ptx_size, "nvrtcGetPTXSize", (nvrtc_program, size_t *))                 \
     X(ptx, "nvrtcGetPTX", (nvrtc_program, char *))
 
+/* Filled by mlagen_nvrtc_open and only read after that: threads may
+ * share it. */
 struct mlagen_nvrtc {
     void *library;
     void *builtins; /* NULL when there is none beside the library */
@@ -59,6 +63,7 @@ struct mlagen_nvrtc {
     } f;
 };
 
+/* The place of what is about the library and not about a source. */
 static const struct mlagen_where nowhere = {NULL, 0, 0};
 
 /* --- opening ------------------------------------------------------------- */
@@ -73,7 +78,8 @@ static bool bind(void *library, const char *symbol, void *slot)
     return address != NULL;
 }
 
-/* The first function that the library lacks, or NULL. */
+/* The first function that the library lacks, or NULL.  nvrtcGetErrorString is
+ * bound by itself: it alone does not return an int. */
 static const char *bind_all(struct mlagen_nvrtc *n)
 {
 #define NVRTC_BIND(member, symbol, arguments)                                 \
@@ -86,7 +92,8 @@ static const char *bind_all(struct mlagen_nvrtc *n)
                : "nvrtcGetErrorString";
 }
 
-/* The file behind the handle: dlopen("libnvrtc.so.13") says not where. */
+/* The file behind the handle: dlopen("libnvrtc.so.13") says not where.  As
+ * asked for if the linker does not tell; NULL without memory. */
 static char *resolve(struct mlagen_nvrtc *n, const char *asked)
 {
     char real[PATH_MAX];
@@ -114,6 +121,7 @@ static void preload_builtins(struct mlagen_nvrtc *n)
     n->builtins = dlopen(file, RTLD_NOW | RTLD_GLOBAL);
 }
 
+/* For qsort; no subtraction, which could overflow. */
 static int compare_ints(const void *a, const void *b)
 {
     int x = *(const int *)a;
@@ -174,7 +182,8 @@ static void read_log(const struct mlagen_nvrtc *n, nvrtc_program p,
 }
 
 /* A line "src/x.cu(12): error: text" of the front end becomes a diagnostic at
- * shown:12.  False for any other line. */
+ * shown:12.  False for any other line, among them warnings and ptxas's own,
+ * which name no line. */
 static bool report_line(const char *line, const char *name, const char *shown,
                         struct mlagen_diags *d)
 {
@@ -195,7 +204,8 @@ static bool report_line(const char *line, const char *name, const char *shown,
 }
 
 /* Errors at their lines when the log has such, else `what`; then the log, line
- * by line, as notes. */
+ * by line, as notes.  A log that speaks of builtins is the broken installation
+ * that nvrtc.h describes, so the missing file is named. */
 static enum mlagen_status report_failure(const struct mlagen_nvrtc *n,
                                          const char *what, const char *log,
                                          const char *name, const char *shown,
@@ -285,8 +295,8 @@ static void read_patch_level(struct mlagen_nvrtc *n, const char *ptx)
                  (int)strspn(v + 3, "0123456789."), v + 3);
 }
 
-/* Compiles an empty text: reads the patch level, and finds out once, not once
- * per kernel, that the installation is broken. */
+/* Compiles an empty text for the oldest target: reads the patch level, and
+ * finds out once, not once per kernel, that the installation is broken. */
 static enum mlagen_status probe(struct mlagen_nvrtc *n, struct mlagen_diags *d)
 {
     char option[64];
@@ -317,6 +327,8 @@ static enum mlagen_status probe(struct mlagen_nvrtc *n, struct mlagen_diags *d)
 
 /* --- public -------------------------------------------------------------- */
 
+/* A search: the compiler being filled, and what was wrong with each candidate
+ * so far. */
 struct attempt {
     struct mlagen_nvrtc *n;
     struct mlagen_buf why;
@@ -344,6 +356,8 @@ static bool try_library(void *user, const char *path)
     return false;
 }
 
+/* Once a library has bound its functions its faults are final: the next one in
+ * the order is not tried. */
 enum mlagen_status mlagen_nvrtc_open(const char *path,
                                      struct mlagen_nvrtc **out,
                                      struct mlagen_diags *d)
@@ -373,6 +387,7 @@ enum mlagen_status mlagen_nvrtc_open(const char *path,
     return status;
 }
 
+/* The code stays mapped (see try_library); NULL is a no-op. */
 void mlagen_nvrtc_close(struct mlagen_nvrtc *n)
 {
     if (!n)
@@ -395,12 +410,15 @@ const char *mlagen_nvrtc_compiler(const struct mlagen_nvrtc *n)
     return n->compiler;
 }
 
+/* Belongs to the compiler. */
 const int *mlagen_nvrtc_archs(const struct mlagen_nvrtc *n, size_t *count)
 {
     *count = n->arch_count;
     return n->archs;
 }
 
+/* -v prints registers, spills and stack of each kernel, the two warnings what
+ * makes a build fail: ptxas_log.c reads both. */
 size_t mlagen_nvrtc_options(struct mlagen_arch arch, char option[64],
                             const char *options[MLAGEN_NVRTC_OPTIONS])
 {
@@ -445,6 +463,8 @@ static bool check_arch(const struct mlagen_nvrtc *n, struct mlagen_arch arch,
     return false;
 }
 
+/* A log without a register count means that ptxas was not heard, and a build
+ * whose spills are not known is no build. */
 enum mlagen_status mlagen_nvrtc_compile(const struct mlagen_nvrtc *n,
                                         const char *source, const char *name,
                                         const char *shown,
@@ -480,6 +500,7 @@ enum mlagen_status mlagen_nvrtc_compile(const struct mlagen_nvrtc *n,
     return status;
 }
 
+/* compute_XX is sm_XX without machine code, suffix included. */
 enum mlagen_status mlagen_nvrtc_ptx(const struct mlagen_nvrtc *n,
                                     const char *source, const char *name,
                                     const char *shown, struct mlagen_arch arch,

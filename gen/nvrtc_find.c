@@ -15,6 +15,7 @@
 
 #define LIBRARY "libnvrtc.so*"
 
+/* Where a pattern of the table begins. */
 enum root { ROOT_CUDA_HOME, ROOT_PROGRAM, ROOT_SYSTEM };
 
 static const struct place {
@@ -29,6 +30,8 @@ static const struct place {
     {ROOT_SYSTEM, "usr/local/cuda-*/lib64/" LIBRARY},
 };
 
+/* Left to the dynamic linker, newest first; libnvrtc.so alone comes with
+ * development packages. */
 static const char *const linker_names[] = {"libnvrtc.so.13", "libnvrtc.so.12",
                                            "libnvrtc.so"};
 
@@ -103,6 +106,8 @@ static bool try_place(const struct place *place, mlagen_candidate_fn take,
     return taken;
 }
 
+/* A library that is named is the only candidate: a search that went on would
+ * compile with another compiler than the one asked for. */
 bool mlagen_nvrtc_find(mlagen_candidate_fn take, void *user)
 {
     const char *only = getenv("MLA_NVRTC");

@@ -21,6 +21,7 @@ static bool part_ok(const char *part, size_t n)
     return true;
 }
 
+/* Part by part; the empty path has one empty part and fails. */
 bool mlagen_output_path_ok(const char *path)
 {
     for (;;) {
@@ -34,7 +35,8 @@ bool mlagen_output_path_ok(const char *path)
     }
 }
 
-/* Room for one more; the new item is zeroed and not yet counted. */
+/* Room for one more; the new item is zeroed and not yet counted, so that a
+ * failure after this needs no taking back. */
 static struct mlagen_output *next_item(struct mlagen_outputs *o)
 {
     struct mlagen_output *items =
@@ -64,6 +66,8 @@ static enum mlagen_status check_path(const struct mlagen_outputs *o,
     return MLAGEN_TEMPLATE;
 }
 
+/* The path is checked whether there was memory or not, so the fault of a
+ * template is told in either case. */
 enum mlagen_status mlagen_outputs_add(struct mlagen_outputs *o,
                                       const char *path, const char *data,
                                       size_t size, struct mlagen_diags *d)
@@ -87,6 +91,7 @@ enum mlagen_status mlagen_outputs_add(struct mlagen_outputs *o,
     return mlagen_no_memory(d);
 }
 
+/* A file that both sets have is refused like one that is added twice. */
 enum mlagen_status mlagen_outputs_borrow(struct mlagen_outputs *o,
                                          const struct mlagen_outputs *some,
                                          struct mlagen_diags *d)
@@ -124,6 +129,7 @@ const char *mlagen_output_hash(struct mlagen_output *o)
     return o->sha256;
 }
 
+/* Borrowed files are only forgotten. */
 void mlagen_outputs_free(struct mlagen_outputs *o)
 {
     for (size_t i = 0; i < o->count; i++)

@@ -16,7 +16,8 @@
 static const char *const plan_fields[] = {"symbol", "arch", "source",
                                           "family"};
 
-/* A plan that lacks one of them is a fault of the template set. */
+/* A plan that lacks one of them is a fault of the template set, not of
+ * the spec. */
 static enum mlagen_status check_plan(const json_t *plan,
                                      struct mlagen_diags *d)
 {
@@ -52,6 +53,7 @@ static enum mlagen_status add_prefix(json_t *plan, const char *prefix,
     return failed ? mlagen_no_memory(d) : MLAGEN_OK;
 }
 
+/* Plans stay in the context; a fault leaves none. */
 enum mlagen_status mlagen_plan(struct mlagen *g, struct mlagen_diags *d)
 {
     json_t *args[] = {g->spec, g->archs};
@@ -120,6 +122,8 @@ static enum mlagen_status describe_json(json_t *analysis, json_t *plans,
     return status;
 }
 
+/* analyse() is about the model, describe() about the plans; the JSON has the
+ * plans themselves. */
 enum mlagen_status mlagen_describe(struct mlagen *g, bool json,
                                    struct mlagen_buf *out,
                                    struct mlagen_diags *d)

@@ -25,7 +25,7 @@
 
 #include "alloc.h"
 #include "folder_io.h"
-#include "pool.h"
+#include "workers.h"
 
 enum { WRITERS = 8 };
 
@@ -149,11 +149,13 @@ static enum mlagen_status replace_file(const char *path, const char *data,
 /* --- a generation ---------------------------------------------------------
  */
 
+/* "add" and "change" are written, "remove" is the only other kind. */
 static bool is_write(const struct mlagen_change *c)
 {
     return strcmp(c->what, "remove") != 0;
 }
 
+/* The manifest is no file among others here: it goes last. */
 static bool is_manifest(const struct mlagen_change *c)
 {
     return strcmp(c->path, MLAGEN_MANIFEST) == 0;
@@ -202,6 +204,7 @@ static enum mlagen_status write_journal(const struct mlagen_folder *f,
     return status;
 }
 
+/* A journal that is gone already is no fault. */
 static enum mlagen_status remove_journal(const struct mlagen_folder *f,
                                          struct mlagen_diags *d)
 {
@@ -231,7 +234,7 @@ struct batch {
     size_t count;
 };
 
-/* For the pool; the outcome is in the file. */
+/* For the workers; the outcome is in the file. */
 static void stage_one(void *user, size_t index)
 {
     struct batch *b = user;
@@ -300,7 +303,7 @@ static enum mlagen_status write_files(const struct mlagen_folder *f,
     enum mlagen_status status = fill_batch(&b, f, o, changes, d);
 
     if (status == MLAGEN_OK) {
-        mlagen_pool_run(b.count, WRITERS, stage_one, NULL, &b);
+        mlagen_workers_run(b.count, WRITERS, stage_one, NULL, &b);
         status = report_errors(&b, d);
         for (size_t i = 0; i < b.count && status != MLAGEN_OK; i++)
             if (!b.files[i].error)
@@ -339,6 +342,7 @@ static enum mlagen_status remove_file(const struct mlagen_folder *f,
     return MLAGEN_OK;
 }
 
+/* From the rename on, the folder is the new generation. */
 static enum mlagen_status write_manifest(const struct mlagen_folder *f,
                                          const struct mlagen_outputs *o,
                                          struct mlagen_diags *d)
@@ -410,6 +414,8 @@ static enum mlagen_status sweep(void *user, const char *path)
     return MLAGEN_OK;
 }
 
+/* The rename of the manifest is flushed before the journal goes: after a loss
+ * of power the manifest is the new one, or the journal is still there. */
 enum mlagen_status mlagen_folder_publish(const struct mlagen_folder *f,
                                          const struct mlagen_outputs *o,
                                          const struct mlagen_changes *changes,

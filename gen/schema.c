@@ -15,6 +15,7 @@
 #include "scalar.h"
 #include "schema_internal.h"
 
+/* Types as messages call them, and as a schema writes them. */
 const char *const mlagen_rule_names[RULE_TYPES] = {
     [RULE_MAP] = "a map",          [RULE_LIST] = "a list",
     [RULE_INT] = "an integer",     [RULE_FLOAT] = "a number",
@@ -152,7 +153,8 @@ static enum mlagen_status read_doc(const struct mlagen_node *node,
                                        : bad_word(node, "one line of text", d);
 }
 
-/* Takes one word of an entry into the rule. */
+/* Takes one word of an entry into the rule.  The words are those of schema.h;
+ * branches rather than a table, as nearly each has a reader of another type. */
 static enum mlagen_status take_word(const struct mlagen_node *w,
                                     struct rule *rule, struct mlagen_diags *d) {
     const char *key = w->key;
@@ -199,7 +201,9 @@ static enum mlagen_status take_word(const struct mlagen_node *w,
     return MLAGEN_SPEC;
 }
 
-/* What an entry's words must amount to, and its default. */
+/* What an entry's words must amount to, and its default, which its own rule
+ * has to accept: a schema that shipped with a bad default would fail on
+ * users' machines. */
 static enum mlagen_status check_entry(const struct mlagen_node *entry,
                                       const struct rule *rule,
                                       struct mlagen_diags *d) {
@@ -267,6 +271,7 @@ static enum mlagen_status make_root(struct mlagen_schema *schema,
     return read_keys(node, schema->root, d);
 }
 
+/* The document stays with the schema: rules point into it. */
 enum mlagen_status mlagen_schema_load(const char *text, size_t len,
                                       const char *file,
                                       struct mlagen_schema **out,

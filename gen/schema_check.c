@@ -18,6 +18,8 @@
 #include "scalar.h"
 #include "schema_internal.h"
 
+/* One per type.  The node is of the kind that the type wants, and neither null
+ * nor one of the rule's words. */
 typedef enum mlagen_status check_fn(const struct rule *rule,
                                     const struct mlagen_node *node,
                                     json_t **out, struct mlagen_diags *d);
@@ -62,7 +64,8 @@ static void put_allowed(struct mlagen_buf *b, const struct rule *rule) {
         mlagen_buf_str(b, ", or null");
 }
 
-/* Appends what stands in the document, as its author sees it. */
+/* Appends what stands in the document, as its author sees it; texts are cut
+ * off at 60 bytes, as a whole file may stand in quotes. */
 static void put_given(struct mlagen_buf *b, const struct mlagen_node *node) {
     if (node->kind != MLAGEN_SCALAR)
         mlagen_buf_str(b, node->kind == MLAGEN_MAP ? "a map" : "a list");
@@ -127,6 +130,8 @@ static void consider(struct rule_nearest *near, const struct rule *rule,
     }
 }
 
+/* The candidates are few: the powers of two, or the multiples next to the
+ * value and to both bounds.  Whatever is allowed and nearest is among them. */
 struct rule_nearest mlagen_rule_nearest(const struct rule *rule,
                                         int64_t value) {
     struct rule_nearest near = {0};
@@ -261,7 +266,8 @@ static enum mlagen_status check_name(const struct rule *rule,
     return check_string(rule, node, out, d);
 }
 
-/* @return the entry of a list of texts that equals the node's text, or NULL. */
+/* The entry of a list of texts that equals the node's text, or NULL.  Lengths
+ * are compared too: a quoted text may hold a NUL. */
 static const char *among(const struct mlagen_node *texts,
                          const struct mlagen_node *node) {
     for (const struct mlagen_node *c = texts ? texts->first : NULL; c;
@@ -308,7 +314,8 @@ static bool keep(enum mlagen_status *status, enum mlagen_status next) {
     return next != MLAGEN_INTERNAL;
 }
 
-/* Reports item `node` if its value is already in the list. */
+/* Reports item `node` if its value is already in the list.  Quadratic, but
+ * lists of a spec have a handful of items. */
 static enum mlagen_status check_unique(const json_t *list, const json_t *value,
                                        const struct mlagen_node *node,
                                        struct mlagen_diags *d) {
@@ -391,7 +398,8 @@ static enum mlagen_status unknown_key(const struct rule *map,
     return status;
 }
 
-/* Checks the value of one key and puts it into the map. */
+/* Checks the value of one key and puts it into the map; a fault leaves the
+ * key out. */
 static enum mlagen_status check_key(const struct rule *rule, const char *key,
                                     const struct mlagen_node *node, json_t *map,
                                     struct mlagen_diags *d) {
@@ -476,6 +484,9 @@ static bool is_null(const struct mlagen_node *node) {
                            !strcmp(node->text, "~") || node->len == 0);
 }
 
+/* null comes first, then the rule's words, then the type: `auto` is a value of
+ * a number's key if its rule lists it.  Nothing at all counts as null in YAML,
+ * and is refused here even where null is allowed: it looks like a slip. */
 enum mlagen_status mlagen_rule_check(const struct rule *rule,
                                      const struct mlagen_node *node,
                                      json_t **out, struct mlagen_diags *d) {

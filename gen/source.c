@@ -21,10 +21,13 @@
 #include "alloc.h"
 #include "source.h"
 
+/* The part that -I replaces, and bounds on what a folder may hold: a template
+ * is some kilobytes, and the set's own folders do not nest. */
 #define TEMPLATES "templates/"
 #define MAX_FILE ((size_t)4 << 20)
 #define MAX_DEPTH 16
 
+/* The two arrays grow together and are searched by bisection once sorted. */
 struct mlagen_tree {
     struct mlagen_text *texts; /* sorted by path */
     bool *owned;               /* path, shown and data are the tree's own */
@@ -40,7 +43,8 @@ static enum mlagen_status io_error(struct mlagen_diags *d, const char *path) {
 
 /* ---- files --------------------------------------------------------------- */
 
-/* Reads fd to its end; at most limit bytes, one more being an error. */
+/* Reads fd to its end; at most limit bytes, one more being an error.  In
+ * chunks, as the size of a pipe is not known. */
 static enum mlagen_status read_all(int fd, const char *path, size_t limit,
                                    struct mlagen_buf *out,
                                    struct mlagen_diags *d) {
@@ -88,6 +92,8 @@ static bool add_text(struct mlagen_tree *t, struct mlagen_text text,
     if (!texts)
         return false;
     t->texts = texts;
+    /* Texts have grown already; without flags the new room is simply
+     * not used. */
     bool *flags = mlagen_grow(t->owned, t->count, &t->owned_cap, sizeof *flags);
     if (!flags)
         return false;
@@ -188,7 +194,9 @@ static enum mlagen_status add_folder(struct mlagen_tree *t, const char *path,
                                      const char *shown, int depth,
                                      struct mlagen_diags *d);
 
-/* One entry of a folder: a text, a folder to descend into, or neither. */
+/* One entry of a folder: a text, a folder to descend into, or neither.  A
+ * link is followed; one that leads nowhere matters only if it is called like
+ * a template. */
 static enum mlagen_status add_entry(struct mlagen_tree *t, const char *folder,
                                     const char *shown_folder, const char *name,
                                     int depth, struct mlagen_diags *d) {
@@ -283,6 +291,7 @@ const struct mlagen_text *mlagen_tree_find(const struct mlagen_tree *tree,
                    by_path);
 }
 
+/* Order and count are the same on every machine: paths are sorted by bytes. */
 size_t mlagen_tree_count(const struct mlagen_tree *tree) {
     return tree->count;
 }

@@ -13,6 +13,7 @@
 #include "context.h"
 #include "manifest.h"
 
+/* Provenance keeps the name of a spec and not where it lay. */
 static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -25,7 +26,8 @@ static char *copy_text(const char *text)
     return mlagen_strndup(text, strlen(text));
 }
 
-/* Puts the overrides into the document; schema and rules then see one spec. */
+/* Puts the overrides into the document; schema and rules then see one spec,
+ * and cannot tell where a value came from. */
 static enum mlagen_status apply_overrides(struct mlagen *g,
                                           struct mlagen_diags *d)
 {
@@ -41,7 +43,10 @@ static enum mlagen_status apply_overrides(struct mlagen *g,
     return status;
 }
 
-/* Calls check(spec, archs) and takes its verdict. */
+/* Calls check(spec, archs) and takes its verdict: {errors=, warnings=,
+ * spec=}.  Warnings are told even where there are errors.  The hash is over
+ * the canonical spec, so that layout, comments and key order of the file do
+ * not count. */
 static enum mlagen_status apply_rules(struct mlagen *g, json_t *typed,
                                       struct mlagen_diags *d)
 {
@@ -86,6 +91,7 @@ static enum mlagen_status check_document(struct mlagen *g,
     return status;
 }
 
+/* After a fault the context has no spec at all, not half of one. */
 enum mlagen_status mlagen_load_text(struct mlagen *g, const char *text,
                                     size_t len, const char *name,
                                     struct mlagen_diags *d)
@@ -104,7 +110,8 @@ enum mlagen_status mlagen_load_text(struct mlagen *g, const char *text,
     return status;
 }
 
-/* "deepseek-v3": a bare name for which there is no file. */
+/* "deepseek-v3": a bare name for which there is no file.  A name with a slash
+ * is a path, and its absence an error of its own. */
 static const struct mlagen_text *find_embedded(const struct mlagen *g,
                                                const char *name)
 {
@@ -116,6 +123,8 @@ static const struct mlagen_text *find_embedded(const struct mlagen *g,
     return mlagen_tree_find(g->tree, path);
 }
 
+/* A file wins over an embedded spec of that name.  The path is kept for files
+ * alone: a dependency file names what make can look at. */
 enum mlagen_status mlagen_load(struct mlagen *g, const char *path,
                                struct mlagen_diags *d)
 {
@@ -166,7 +175,8 @@ static void suggest_name(const char *path, char *name, size_t size)
         snprintf(name, size, "%.*s", (int)n, base);
 }
 
-/* Sorts what import() returned into text and diagnostics. */
+/* Sorts what import() returned into text and diagnostics.  A config has no
+ * places that Lua knows of, so faults name the file alone. */
 static enum mlagen_status take_import(const json_t *result, const char *file,
                                       struct mlagen_buf *out,
                                       struct mlagen_diags *d)
@@ -188,6 +198,8 @@ static enum mlagen_status take_import(const json_t *result, const char *file,
     return out->failed ? mlagen_no_memory(d) : MLAGEN_OK;
 }
 
+/* The config is read by the reader of YAML, of which JSON is a part, and typed
+ * by JSON's grammar; what it means is Lua's (templates/spec/import.lua). */
 enum mlagen_status mlagen_import(struct mlagen *g, const char *path,
                                  bool strict, struct mlagen_buf *out,
                                  struct mlagen_diags *d)

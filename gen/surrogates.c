@@ -6,7 +6,8 @@
 
 #include "surrogates.h"
 
-/* The value of "\uXXXX" at p, or -1 when no such escape stands there. */
+/* The value of "\uXXXX" at p, or -1 when no such escape stands there.  | 0x20
+ * makes letters lower case and leaves digits alone. */
 static long escape_at(const char *p, const char *end) {
     static const char digits[] = "0123456789abcdef";
     long value = 0;

@@ -38,7 +38,8 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-/* Reports a fault at `at`, a byte of the line at hand. */
+/* Reports a fault at `at`, a byte of the line at hand, and ends the
+ * compilation: one fault of a template at a time. */
 static enum mlagen_status fault(struct compiler *c, const char *at,
                                 const char *message) {
     struct mlagen_where where = {c->t->path, (unsigned)c->number,
@@ -113,7 +114,9 @@ static bool only_blanks(const char *p, const char *end) {
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* Appends a piece that begins at `start` in literals and ends at c->literal. */
+/* Appends a piece that begins at `start` in literals and ends at
+ * c->literal.  Room is made two at a time: an expression's piece always
+ * follows a literal's. */
 static bool add_piece(struct compiler *c, const char *start) {
     struct mlagen_line *line = &c->t->lines[c->number - 1];
     size_t used = 2 * line->values;

@@ -9,9 +9,10 @@
 #include "alloc.h"
 #include "context.h"
 #include "manifest.h"
-#include "pool.h"
+#include "workers.h"
 
-/* Appends one word of a command line, quoted for a POSIX shell if need be. */
+/* Appends one word of a command line, quoted for a POSIX shell if need be: the
+ * head of every emitted file shows the command, to be pasted. */
 static void add_word(struct mlagen_buf *out, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
@@ -71,7 +72,8 @@ static json_t *make_meta(const struct mlagen *g)
 
 /* --- rendering ----------------------------------------------------------- */
 
-/* A host of its own for this many kernels pays for itself. */
+/* A host of its own loads and compiles the templates again, which pays for
+ * itself with this many kernels. */
 enum { KERNELS_PER_HOST = 32, MAX_HOSTS = 16 };
 
 /* Every `step`-th file from `first` (1-based), on one host. */
@@ -178,7 +180,7 @@ static bool render_apart(struct rendering *r)
 {
     bool whole = true;
 
-    mlagen_pool_run(r->step, r->step, render_part, NULL, r);
+    mlagen_workers_run(r->step, r->step, render_part, NULL, r);
     for (size_t i = 0; i < r->step; i++)
         whole = whole && r->parts[i].status == MLAGEN_OK;
     return whole;
@@ -230,6 +232,8 @@ static enum mlagen_status check_sources(const struct mlagen *g,
     return MLAGEN_OK;
 }
 
+/* A second call finds the texts there.  The sources are checked here, as from
+ * now on a plan's source is taken for granted. */
 enum mlagen_status mlagen_render(struct mlagen *g, struct mlagen_diags *d)
 {
     enum mlagen_status status;
@@ -281,6 +285,8 @@ static enum mlagen_status list_files(struct mlagen *g, json_t **list,
     return status;
 }
 
+/* files() lists every file without rendering it; only the one asked for is
+ * made, with the map of its lines if that is wanted. */
 enum mlagen_status mlagen_render_one(struct mlagen *g, const char *path,
                                      struct mlagen_buf *text,
                                      struct mlagen_linemap *map,

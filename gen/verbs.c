@@ -25,6 +25,7 @@ struct run {
     struct mlagen_diags *d;
 };
 
+/* Does one verb; what it has to say is appended to r->out and r->d. */
 typedef enum mlagen_status (*verb_fn)(const struct run *r);
 
 /* --- reading verbs --------------------------------------------------------
@@ -35,6 +36,7 @@ static enum mlagen_status run_import(const struct run *r)
     return mlagen_import(r->g, r->a->operand, r->a->strict, r->out, r->d);
 }
 
+/* A spec that loads is right: loading is checking. */
 static enum mlagen_status run_check(const struct run *r)
 {
     enum mlagen_status status = mlagen_load(r->g, r->a->operand, r->d);
@@ -44,13 +46,30 @@ static enum mlagen_status run_check(const struct run *r)
     return status;
 }
 
+static enum mlagen_status draw_plan(const struct run *r)
+{
+    const struct mlagen_args *a = r->a;
+    struct mlagen_plot plot = {a->plot, a->counters, a->batch, a->seq_len,
+                               a->q_len};
+    enum mlagen_status status =
+        mlagen_draw(r->g, &plot, a->json ? r->out : NULL, r->d);
+
+    if (status == MLAGEN_OK && !a->json && !a->quiet)
+        mlagen_buf_printf(r->out, "%s: written\n", a->plot);
+    return status;
+}
+
+/* The analysis and the plans; nothing is rendered. */
 static enum mlagen_status run_plan(const struct run *r)
 {
     enum mlagen_status status = mlagen_load(r->g, r->a->operand, r->d);
 
+    if (status == MLAGEN_OK && r->a->plot)
+        return draw_plan(r);
     return status ? status : mlagen_describe(r->g, r->a->json, r->out, r->d);
 }
 
+/* What is built in, or with --models the table of what each model needs. */
 static enum mlagen_status run_list(const struct run *r)
 {
     if (r->a->models)
@@ -90,6 +109,7 @@ static void print_changes(const struct mlagen_changes *c,
                           c->items[i].path);
 }
 
+/* [{"what":, "path":}], NULL without memory. */
 static json_t *changes_json(const struct mlagen_changes *c)
 {
     json_t *list = json_array();
@@ -125,6 +145,8 @@ static size_t count_changes(const struct mlagen_report *report,
     return n;
 }
 
+/* The report with all its counts; "up_to_date" are cubins that were
+ * taken over. */
 static enum mlagen_status summary_json(const struct run *r, const char *folder,
                                        const struct mlagen_report *report)
 {
@@ -138,6 +160,7 @@ static enum mlagen_status summary_json(const struct run *r, const char *folder,
                                    (json_int_t)report->failed));
 }
 
+/* One line: files first, then, after a build, kernels. */
 static void summary_text(const struct run *r, const char *folder,
                          const struct mlagen_report *report)
 {
@@ -305,6 +328,7 @@ static enum mlagen_status run_verify(const struct run *r)
 /* --- generated folders ----------------------------------------------------
  */
 
+/* The library's line of summary is the result, unless -q. */
 static enum mlagen_status run_bundle(const struct run *r)
 {
     unsigned flags = (r->a->cubins ? MLAGEN_BUNDLE_CUBINS : 0u) |
@@ -346,6 +370,7 @@ static enum mlagen_status run_help(const struct run *r)
     return MLAGEN_OK;
 }
 
+/* The line that a bug report begins with; `env` has the rest. */
 static enum mlagen_status run_version(const struct run *r)
 {
     mlagen_buf_printf(r->out, "mlagen %s\n", mlagen_version());
@@ -405,6 +430,7 @@ static const struct {
     [MLAGEN_VERB_VERSION] = {run_version, false},
 };
 
+/* Texts stay those of argv. */
 static struct mlagen_options make_options(const struct mlagen_args *a,
                                           mlagen_progress_fn progress)
 {
@@ -420,6 +446,7 @@ static struct mlagen_options make_options(const struct mlagen_args *a,
     };
 }
 
+/* Help needs no generator: -h works although templates or a spec are broken. */
 enum mlagen_status mlagen_run(const struct mlagen_args *a,
                               mlagen_progress_fn progress, struct mlagen **g,
                               struct mlagen_buf *out, struct mlagen_diags *d)

@@ -10,6 +10,7 @@
 #include "folder_io.h"
 #include "manifest.h"
 
+/* What the walk over the manifest, and then over the folder, carries along. */
 struct check {
     const struct mlagen_folder *folder;
     struct mlagen_changes *changes;
@@ -18,7 +19,8 @@ struct check {
     enum mlagen_status status;
 };
 
-/* One file that the manifest lists. */
+/* One file that the manifest lists.  After a fault of reading, the rest is not
+ * looked at. */
 static void check_listed(void *user, const char *path, const char *sha256)
 {
     struct check *c = user;
@@ -43,7 +45,8 @@ static void check_listed(void *user, const char *path, const char *sha256)
     mlagen_buf_free(&data);
 }
 
-/* One file of the folder. */
+/* One file of the folder: hidden ones too, as nothing of ours stays hidden
+ * after a run. */
 static enum mlagen_status check_present(void *user, const char *path)
 {
     struct check *c = user;
@@ -53,8 +56,9 @@ static enum mlagen_status check_present(void *user, const char *path)
     return mlagen_change_add(c->changes, "extra", path, c->d);
 }
 
-/* The hash of the embedded spec of this model under the recorded overrides,
- * when there is one; faults of such a trial are nobody's business. */
+/* Whether the embedded spec of this model, if there is one, is another by now;
+ * faults of such a trial are nobody's business.  A folder with overrides is
+ * not compared: its spec was another to begin with. */
 static bool embedded_spec_differs(struct mlagen *g, const json_t *manifest)
 {
     const char *model = mlagen_json_text(manifest, "model");
@@ -99,7 +103,8 @@ static void note_staleness(struct mlagen *g, const struct mlagen_folder *f,
                     mlagen_json_text(f->manifest, "model"));
 }
 
-/* Every listed file, the manifest itself, and every file that lies there. */
+/* Every listed file, the manifest itself, and every file that lies there.
+ * Differences are listed, and only in the end become a status. */
 static enum mlagen_status check_folder(const struct mlagen_folder *f,
                                        const char *folder,
                                        struct mlagen_changes *changes,
@@ -120,6 +125,7 @@ static enum mlagen_status check_folder(const struct mlagen_folder *f,
     return c.status;
 }
 
+/* Opened for reading: verify changes nothing and waits for nobody. */
 enum mlagen_status mlagen_verify(struct mlagen *g, const char *folder,
                                  struct mlagen_changes *changes,
                                  struct mlagen_diags *d)

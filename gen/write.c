@@ -13,6 +13,7 @@
 /* --- manifest -------------------------------------------------------------
  */
 
+/* For qsort, over pointers. */
 static int by_path(const void *a, const void *b)
 {
     struct mlagen_output *const *x = a;
@@ -21,7 +22,8 @@ static int by_path(const void *a, const void *b)
     return strcmp((*x)->path, (*y)->path);
 }
 
-/* files: the texts, sorted by path.  Cubins stand with their kernels. */
+/* files: the texts, sorted by path, NULL without memory.  Cubins stand with
+ * their kernels. */
 static json_t *list_texts(const struct mlagen_outputs *texts)
 {
     struct mlagen_output **sorted =
@@ -41,7 +43,8 @@ static json_t *list_texts(const struct mlagen_outputs *texts)
     return list;
 }
 
-/* kernels: each plan, and what its compilation said if it was compiled. */
+/* kernels: each plan, and what its compilation said if it was compiled.
+ * Copies, as the plans themselves stay without `build`. */
 static json_t *list_kernels(const struct mlagen *g)
 {
     json_t *list = json_array();
@@ -63,7 +66,8 @@ static json_t *list_kernels(const struct mlagen *g)
     return list;
 }
 
-/* The manifest, as the last file of the generation. */
+/* The manifest, as the last file of the generation.  json_pack takes the lists
+ * over, and gives NULL when one of them is NULL. */
 static enum mlagen_status make_manifest(const struct mlagen *g,
                                         struct mlagen_outputs *all,
                                         struct mlagen_diags *d)
@@ -91,7 +95,8 @@ static enum mlagen_status make_manifest(const struct mlagen *g,
 /* --- the generation -------------------------------------------------------
  */
 
-/* The whole generation: texts, cubins, manifest. */
+/* The whole generation: texts, cubins, manifest.  `all` borrows the first two
+ * from the context and must not outlive them. */
 static enum mlagen_status assemble(const struct mlagen *g,
                                    struct mlagen_outputs *all,
                                    struct mlagen_diags *d)
@@ -105,6 +110,8 @@ static enum mlagen_status assemble(const struct mlagen *g,
     return status;
 }
 
+/* The texts that were shown stay in the context, since callers
+ * keep pointers. */
 enum mlagen_status mlagen_files(struct mlagen *g, mlagen_file_fn each,
                                 void *user, struct mlagen_diags *d)
 {
@@ -119,7 +126,8 @@ enum mlagen_status mlagen_files(struct mlagen *g, mlagen_file_fn each,
     return status;
 }
 
-/* Compares, and carries out unless nothing is to be written. */
+/* Compares, and carries out unless nothing is to be written.  Changes that are
+ * listed already are cubins that a run would compile (cubin.c). */
 static enum mlagen_status settle(const struct mlagen_folder *f,
                                  const struct mlagen_outputs *all,
                                  unsigned flags, struct mlagen_report *report,
@@ -139,6 +147,9 @@ static enum mlagen_status settle(const struct mlagen_folder *f,
     return mlagen_folder_publish(f, all, &report->changes, d);
 }
 
+/* A kernel that does not compile does not keep the others from being written:
+ * `compiled` remembers the failure, which is returned at the end.  Nothing is
+ * locked when nothing is to be written. */
 enum mlagen_status mlagen_write(struct mlagen *g, const char *folder,
                                 unsigned flags, struct mlagen_report *report,
                                 struct mlagen_diags *d)
@@ -174,6 +185,7 @@ void mlagen_report_free(struct mlagen_report *r)
 /* --- lists for other tools ------------------------------------------------
  */
 
+/* Renders, since only then it is known which files there are. */
 enum mlagen_status mlagen_list_outputs(struct mlagen *g, bool cubins,
                                        struct mlagen_buf *out,
                                        struct mlagen_diags *d)
@@ -208,6 +220,7 @@ static void add_make_name(struct mlagen_buf *out, const char *name)
     }
 }
 
+/* An embedded text has no file that make could look at, so it is not named. */
 enum mlagen_status mlagen_depfile(struct mlagen *g, const char *target,
                                   struct mlagen_buf *out,
                                   struct mlagen_diags *d)

@@ -25,6 +25,7 @@
 
 /* ---- arena --------------------------------------------------------------- */
 
+/* A block of the arena, newest first. */
 struct mlagen_chunk {
     struct mlagen_chunk *next;
     size_t used, size;
@@ -59,6 +60,7 @@ const char *mlagen_arena_text(struct mlagen_doc *doc, const char *text,
     return copy;
 }
 
+/* Nodes and texts go with the chunks that hold them. */
 void mlagen_doc_free(struct mlagen_doc *doc) {
     if (!doc)
         return;
@@ -111,7 +113,8 @@ static bool expects_key(const struct builder *b) {
     return b->depth && b->open[b->depth - 1]->kind == MLAGEN_MAP && !b->key;
 }
 
-/* Makes a node and hangs it where the next value belongs. */
+/* Makes a node and hangs it where the next value belongs.  It takes the key
+ * that was read last, so the next scalar of a map is a key again. */
 static enum mlagen_status add_node(struct builder *b,
                                    enum mlagen_node_kind kind,
                                    struct mlagen_where where,
@@ -222,7 +225,6 @@ static enum mlagen_status close_node(struct builder *b) {
 /* ---- events -------------------------------------------------------------- */
 
 /* Anchors could only serve aliases, and tags would type what the schema types.
- * Anchors could only serve aliases, and tags would type what the schema types.
  */
 static enum mlagen_status check_properties(struct builder *b,
                                            struct mlagen_where where,
@@ -265,7 +267,8 @@ static enum mlagen_status take_event(struct builder *b, const yaml_event_t *e) {
     }
 }
 
-/* Line and column of byte `offset`, columns counted in characters. */
+/* Line and column of byte `offset`, columns counted in characters: libyaml's
+ * reader gives a byte, and its marks count characters. */
 static struct mlagen_where offset_where(const char *file, const char *text,
                                         size_t len, size_t offset) {
     struct mlagen_where where = {file, 1, 1};
@@ -351,7 +354,8 @@ enum mlagen_status mlagen_yaml_build(struct mlagen_doc *doc, const char *text,
     return status;
 }
 
-/* mlagen_yaml_build(), after the escapes that only JSON has were rewritten. */
+/* mlagen_yaml_build(), after the escapes that only JSON has were rewritten.
+ * Columns behind such an escape on its line may then be off. */
 static enum mlagen_status build_any(struct mlagen_doc *doc, const char *text,
                                     size_t len, const char *file,
                                     struct mlagen_diags *d) {

@@ -124,6 +124,8 @@ static bool well_formed(const char *setting, const char *equals) {
     return !twice || twice > equals;
 }
 
+/* The value is parsed like a file of its own, whose nodes join the document.
+ * A fault in it is placed at "<-D key.path>", line 1. */
 enum mlagen_status mlagen_doc_set(struct mlagen_doc *doc, const char *setting,
                                   struct mlagen_diags *d) {
     const char *equals = strchr(setting, '=');
@@ -199,6 +201,7 @@ static enum mlagen_status children_json(const struct mlagen_node *node,
     return MLAGEN_OK;
 }
 
+/* A value and all below it; the parser has bounded the depth. */
 static enum mlagen_status to_json(const struct mlagen_node *node, json_t **out,
                                   struct mlagen_diags *d) {
     enum mlagen_status status = MLAGEN_OK;

@@ -6,6 +6,7 @@
 -- plan      module whose plans(spec, arch, heads) returns zero or more plans
 -- template  what renders each of them
 -- variants  every variant the plan module can return
+-- once      the kernel is the same at every head count: planned for the first one
 
 return {
     {
@@ -45,6 +46,18 @@ return {
         plan = "plan/kv_b", template = "kernel/kv_b.cu.tpl",
     },
     {
+        family = "gemm", variants = { "" }, once = true,
+        plan = "plan/gemm", template = "kernel/gemm.cu.tpl",
+    },
+    {
+        family = "rms_norm", variants = { "" }, once = true,
+        plan = "plan/rms_norm", template = "kernel/rms_norm.cu.tpl",
+    },
+    {
+        family = "rope_q", variants = { "" }, once = true,
+        plan = "plan/rope_q", template = "kernel/rope_q.cu.tpl",
+    },
+    {
         family = "mha", variants = { "", "concat" },
         plan = "plan/mha", template = "kernel/mha.cu.tpl",
     },
@@ -53,7 +66,7 @@ return {
         plan = "plan/decode_plan", template = "kernel/decode_plan.cu.tpl",
     },
     {
-        family = "mqa_decode", variants = { "m16", "m32", "m64" },
+        family = "mqa_decode", variants = { "m16", "m32", "m64", "m128" },
         plan = "plan/mqa_decode", template = "kernel/mqa_decode.cu.tpl",
     },
     {

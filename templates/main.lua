@@ -10,6 +10,7 @@
 --   describe(plans)          the plans as a table for people
 --   files(spec, plans, meta) which text to render from which template
 --   render(spec, plans, meta, first, step)  every step-th of those texts
+--   roofline(spec, archs, plans, request)  what bounds each kernel, as a drawing
 --   inventory()              what `mlagen list` shows beside specs and archs
 --   models(specs, archs, results)  the table of `mlagen list --models`
 --
@@ -32,9 +33,10 @@ local function kernels(spec, archs)
     local seen = {}
     for _, arch_name in ipairs(spec.arch) do
         local arch = named(archs, arch_name)
-        for _, heads in ipairs(spec.derived.local_heads) do
+        for i, heads in ipairs(spec.derived.local_heads) do
             for _, family in ipairs(families) do
-                for _, plan in ipairs(use(family.plan).plans(spec, arch, heads)) do
+                local all = i == 1 or not family.once
+                for _, plan in ipairs(all and use(family.plan).plans(spec, arch, heads) or {}) do
                     assert(not seen[plan.symbol], "symbol " .. plan.symbol .. " planned twice")
                     seen[plan.symbol] = true
                     plans[#plans + 1] = plan
@@ -86,6 +88,9 @@ return {
     describe = use("lib/describe").describe,
     files = list_files,
     render = render,
+    roofline = function(...)
+        return use("spec/roofline").roofline(...)
+    end,
     inventory = inventory,
     models = models,
 }

@@ -21,10 +21,13 @@
 #include "mlagen.h"
 #include "step.h"
 
-enum { MAX_FILES = 4096, CTAS = 8, BATCH = 3 };
+/* A generation for one architecture has some dozens of files. */
+enum { MAX_FILES = 4096, BATCH = 3 };
 
+/* Less than a page, a whole page, and some pages and a rest. */
 static const int lengths[BATCH] = {5, 64, 130};
 
+/* Everything that lives from start to end. */
 struct server {
     mla_device_info device;
     struct mlagen *generator; /* owns the emitted files */
@@ -40,6 +43,7 @@ struct server {
 /* Ending -------------------------------------------------------------------
  */
 
+/* An example may print and exit; the libraries do neither. */
 static void die(const char *what, const char *why)
 {
     fprintf(stderr, "serve_start: %s: %s\n", what, why);
@@ -54,6 +58,7 @@ static void check(const struct server *s, mla_status status, const char *what)
                                           : mla_status_text(status));
 }
 
+/* A clock that nobody sets. */
 static double now_ms(void)
 {
     struct timespec t;
@@ -64,6 +69,8 @@ static double now_ms(void)
 /* The device ---------------------------------------------------------------
  */
 
+/* mla_log_fn.  Errors come back as a status with their text, and infos (each
+ * kernel that is compiled) would crowd the output. */
 static void print_warning(void *user, int level, const char *text)
 {
     (void)user;
@@ -71,6 +78,7 @@ static void print_warning(void *user, int level, const char *text)
         fprintf(stderr, "serve_start: %s\n", text);
 }
 
+/* The device comes first: what is emitted depends on it. */
 static void open_device(struct server *s)
 {
     mla_options options = MLA_OPTIONS_INIT;
@@ -87,6 +95,8 @@ static void open_device(struct server *s)
 /* Emitting -----------------------------------------------------------------
  */
 
+/* mlagen_file_fn.  Path and data stay the generator's, which outlives
+ * the set. */
 static enum mlagen_status keep_file(void *user, const char *path,
                                     const char *data, size_t size)
 {
@@ -97,7 +107,8 @@ static enum mlagen_status keep_file(void *user, const char *path,
     return MLAGEN_OK;
 }
 
-/* For this device only. */
+/* For this device only.  Diagnostics are in gcc's form, with the place in
+ * the spec. */
 static void emit(struct server *s, const char *spec)
 {
     char arch[32];
@@ -136,6 +147,9 @@ static void draw(void *user, int done, int total, const mla_kernel *kernel)
                 done == total ? "\r\033[K" : "");
 }
 
+/* Sources only, so every kernel is compiled, on one thread per CPU, or found
+ * in the cache.  What mla_prepare_all takes is the best kernel of each kind
+ * for the device. */
 static void load(struct server *s)
 {
     mla_prepare_options prepare = {sizeof(prepare), 0, draw, NULL};
@@ -152,6 +166,7 @@ static void load(struct server *s)
 /* The driver's memory ------------------------------------------------------
  */
 
+/* What a program needs of the driver and libmla has no call for. */
 static struct {
     int (*alloc)(uint64_t *address, size_t bytes);
     int (*write)(uint64_t to, const void *from, size_t bytes);
@@ -161,7 +176,9 @@ static struct {
     int (*set_current)(void *context);
 } cuda;
 
-/* An engine has its own ways to the driver; this borrows libmla's. */
+/* An engine has its own ways to the driver; this borrows libmla's.  The
+ * primary context is the one that libmla uses, so addresses are good
+ * for both. */
 static void find_driver(struct server *s)
 {
     static const struct {
@@ -183,6 +200,7 @@ static void find_driver(struct server *s)
         die("driver", "no context");
 }
 
+/* Never given back: the program ends soon. */
 static uint64_t device_memory(size_t bytes)
 {
     uint64_t address;
@@ -224,6 +242,8 @@ struct arg {
         name, FLOAT, 0, value                                                  \
     }
 
+/* Arguments by name.  An engine makes them once per call site and sets what
+ * changes, or fills the struct of the generated header. */
 static void launch(struct server *s, mla_kernel *kernel, const struct arg *arg,
                    size_t count)
 {
@@ -244,6 +264,7 @@ static void launch(struct server *s, mla_kernel *kernel, const struct arg *arg,
 #define LAUNCH(s, kernel, args)                                                \
     launch(s, kernel, args, sizeof(args) / sizeof((args)[0]))
 
+/* The set has one page size, so 0 says enough. */
 static mla_kernel *find(struct server *s, const char *family,
                         const char *variant)
 {
@@ -294,6 +315,7 @@ static void make_step(struct server *s)
         die("inputs", "out of memory");
 }
 
+/* Page 0 is nobody's, and each request may leave one page half empty. */
 static void make_pool(struct server *s)
 {
     mla_pool_options o = MLA_POOL_OPTIONS_INIT;
@@ -312,7 +334,8 @@ static void make_pool(struct server *s)
     check(s, mla_pool_extend(s->pool, s->seqs, counts, BATCH, NULL), "extend");
 }
 
-/* Tables for the q_len newest tokens of each request (NULL: one). */
+/* Tables for the q_len newest tokens of each request (NULL: one), on the
+ * default stream, as all kernels here. */
 static mla_pool_tables begin_step(struct server *s, const int32_t *q_lens)
 {
     mla_pool_batch batch = {.size = sizeof(batch),
@@ -326,7 +349,9 @@ static mla_pool_tables begin_step(struct server *s, const int32_t *q_lens)
     return tables;
 }
 
-/* Every token's row into the pool, rotated, as after a prefill. */
+/* Every token's row into the pool, rotated, as after a prefill.  The latents
+ * count as normed already, so there is no norm weight; the pool says which
+ * slots the tokens have. */
 static void append(struct server *s, uint64_t cos_sin)
 {
     const struct step *t = &s->step;
@@ -388,127 +413,44 @@ static uint64_t absorb_queries(struct server *s, uint64_t kv_b,
 
 /* Decoding ------------------------------------------------------------------
  *
- * docs/decode.md has the sizes of the buffers.
+ * docs/decode.md says what the calls launch.  An engine makes object and
+ * workspace once, for its largest step, and plans once for all layers.
  */
 
-struct decode {
-    mla_kernel *kernel;
-    int M, N, R, units;
-    uint64_t header, item_begin, items, unit_slots, partial_o, partial_lse;
-    uint64_t out; /* [batch, H, R] */
-    mla_pool_tables tables;
-};
-
-/* The smallest tile that holds the heads, or the largest there is. */
-static void choose_tile(struct server *s, struct decode *d)
-{
-    static const char *const variants[] = {"m16", "m32", "m64"};
-    mla_kernel_info info = {.size = sizeof(info)};
-    mla_kernel *kernel;
-
-    for (int i = 0; i < 3 && d->M < s->step.m.H; i++) {
-        if (mla_find(s->set, "mqa_decode", variants[i], s->step.m.H, 0,
-                     &kernel))
-            continue;
-        mla_kernel_describe(kernel, &info);
-        d->kernel = kernel;
-        d->M = info.tile_m;
-        d->N = info.tile_n;
-    }
-    if (!d->kernel)
-        die("mqa_decode", "no kernel for these heads");
-}
-
-static void make_workspace(struct server *s, struct decode *d)
-{
-    int H = s->step.m.H, slots = 2 * CTAS;
-
-    d->R = s->step.m.R;
-    d->units = BATCH * ((H + d->M - 1) / d->M);
-    d->header = device_memory(8 * 4);
-    d->item_begin = device_memory((CTAS + 1) * 4);
-    d->items = device_memory((size_t)(d->units + CTAS) * 8 * 4);
-    d->unit_slots = device_memory((size_t)(d->units + 1) * 4);
-    d->partial_o = device_memory((size_t)(slots * d->M * d->R) * 4);
-    d->partial_lse = device_memory((size_t)(slots * d->M) * 4);
-    d->out = device_memory((size_t)(BATCH * H * d->R) * 2);
-}
-
-static void plan(struct server *s, const struct decode *d)
-{
-    struct arg args[] = {POINTER("seq_lens", d->tables.seq_lens),
-                         POINTER("header", d->header),
-                         POINTER("item_begin", d->item_begin),
-                         POINTER("items", d->items),
-                         POINTER("unit_slots", d->unit_slots),
-                         NUMBER("item_capacity", d->units + CTAS),
-                         NUMBER("slot_capacity", 2 * CTAS),
-                         NUMBER("batch", BATCH),
-                         NUMBER("q_len", 1),
-                         NUMBER("rows_per_tile", d->M),
-                         NUMBER("keys_per_tile", d->N),
-                         NUMBER("ctas", CTAS),
-                         NUMBER("min_tiles", 1),
-                         NUMBER("split_tiles", 0)};
-    LAUNCH(s, find(s, "decode_plan", ""), args);
-}
-
-static void attend(struct server *s, const struct decode *d, uint64_t q)
+/* O of the latent path, [batch, H, R], of the newest token of each request. */
+static uint64_t attend(struct server *s, uint64_t q)
 {
     const struct step_model *m = &s->step.m;
-    int row = (m->R + m->DR) * 2;
+    mla_decode_options options = MLA_DECODE_OPTIONS_INIT;
+    mla_pool_tables tables = begin_step(s, NULL);
     mla_pool_info pool = {.size = sizeof(pool)};
+    mla_decode *decode;
 
     mla_pool_describe(s->pool, &pool);
-    struct arg args[] = {
-        POINTER("q", q),
-        NUMBER("q_batch_stride", m->H * row),
-        NUMBER("q_token_stride", m->H * row),
-        NUMBER("q_head_stride", row),
-        POINTER("kv_cache", mla_pool_buffer(s->pool, 0)),
-        NUMBER("page_stride", pool.page_stride),
-        NUMBER("row_stride", pool.row_stride),
-        POINTER("block_table", d->tables.block_table),
-        NUMBER("block_table_stride", d->tables.block_table_stride),
-        POINTER("header", d->header),
-        POINTER("item_begin", d->item_begin),
-        POINTER("items", d->items),
-        POINTER("partial_o", d->partial_o),
-        POINTER("partial_lse", d->partial_lse),
-        POINTER("out", d->out),
-        NUMBER("out_batch_stride", m->H * m->R * 2),
-        NUMBER("out_token_stride", m->H * m->R * 2),
-        NUMBER("out_head_stride", m->R * 2),
-        POINTER("lse", 0),
-        NUMBER("lse_batch_stride", 0),
-        NUMBER("lse_token_stride", 0),
-        NUMBER("lse_head_stride", 0),
-        REAL("softmax_scale", m->scale),
-        NUMBER("batch", BATCH),
-        NUMBER("q_len", 1),
-        NUMBER("ctas", CTAS)};
-    LAUNCH(s, d->kernel, args);
-}
-
-static void combine(struct server *s, const struct decode *d)
-{
-    const struct step_model *m = &s->step.m;
-    struct arg args[] = {POINTER("header", d->header),
-                         POINTER("unit_slots", d->unit_slots),
-                         POINTER("partial_o", d->partial_o),
-                         POINTER("partial_lse", d->partial_lse),
-                         POINTER("out", d->out),
-                         NUMBER("out_batch_stride", m->H * m->R * 2),
-                         NUMBER("out_token_stride", m->H * m->R * 2),
-                         NUMBER("out_head_stride", m->R * 2),
-                         POINTER("lse", 0),
-                         NUMBER("lse_batch_stride", 0),
-                         NUMBER("lse_token_stride", 0),
-                         NUMBER("lse_head_stride", 0),
-                         NUMBER("batch", BATCH),
-                         NUMBER("q_len", 1),
-                         NUMBER("rows_per_tile", d->M)};
-    LAUNCH(s, find(s, "mqa_combine", ""), args);
+    options.heads = m->H;
+    check(s, mla_decode_create(s->set, &options, &decode), "decode");
+    mla_decode_step step = {.size = sizeof(step),
+                            .batch = BATCH,
+                            .q_len = 1,
+                            .max_seq_len = tables.max_seq_len,
+                            .seq_lens = tables.seq_lens};
+    check(s, mla_decode_workspace(decode, &step, &step.workspace_bytes),
+          "workspace");
+    step.workspace = device_memory((size_t)step.workspace_bytes);
+    mla_decode_tensors t = {.size = sizeof(t),
+                            .q = q,
+                            .kv_cache = mla_pool_buffer(s->pool, 0),
+                            .page_stride = pool.page_stride,
+                            .row_stride = pool.row_stride,
+                            .block_table = tables.block_table,
+                            .block_table_stride = tables.block_table_stride,
+                            .out = device_memory(
+                                (size_t)(BATCH * m->H * m->R) * 2),
+                            .softmax_scale = m->scale};
+    check(s, mla_decode_plan(decode, &step, NULL), "plan");
+    check(s, mla_decode_run(decode, &step, &t, NULL), "decode");
+    mla_decode_free(decode);
+    return t.out;
 }
 
 /* From the latent back to values, [batch, H, DV]. */
@@ -534,6 +476,8 @@ static uint64_t absorb_values(struct server *s, uint64_t o, uint64_t kv_b)
 /* The step -----------------------------------------------------------------
  */
 
+/* The order of a decode step.  Nothing waits for the device before the end:
+ * the stream keeps the order. */
 static void run(struct server *s)
 {
     const struct step *t = &s->step;
@@ -541,7 +485,6 @@ static void run(struct server *s)
     size_t weights = (size_t)(m->H * (m->DN + m->DV) * m->R) * 2;
     size_t bytes = (size_t)(BATCH * m->H * m->DV) * 2;
     uint16_t *got = malloc(bytes);
-    struct decode d = {0};
     double start = now_ms(), error;
 
     uint64_t kv_b = upload(t->kv_b, weights);
@@ -549,13 +492,7 @@ static void run(struct server *s)
         upload(t->cos_sin, (size_t)(t->longest * m->DR) * sizeof(float));
     append(s, cos_sin);
     uint64_t q = absorb_queries(s, kv_b, cos_sin);
-    choose_tile(s, &d);
-    make_workspace(s, &d);
-    d.tables = begin_step(s, NULL);
-    plan(s, &d);
-    attend(s, &d, q);
-    combine(s, &d);
-    uint64_t out = absorb_values(s, d.out, kv_b);
+    uint64_t out = absorb_values(s, attend(s, q), kv_b);
     if (!got || cuda.synchronize() || cuda.read(got, out, bytes))
         die("step", "the driver reports an error");
     printf("step     %d requests, %d heads, %d keys: %.0f ms\n", BATCH, m->H,
@@ -568,6 +505,8 @@ static void run(struct server *s)
         exit(1);
 }
 
+/* What came from the context goes before the context, and the generator last,
+ * as the set points into its files. */
 int main(int argc, char **argv)
 {
     static struct server s;

@@ -11,6 +11,7 @@
 /* Numbers ------------------------------------------------------------------
  */
 
+/* bf16 is the upper half of a float. */
 static double from_bf16(uint16_t bits)
 {
     uint32_t wide = (uint32_t)bits << 16;
@@ -19,7 +20,8 @@ static double from_bf16(uint16_t bits)
     return f;
 }
 
-/* To nearest, ties to even. */
+/* To nearest, ties to even.  Inputs here are finite, so a carry into NaN
+ * cannot happen. */
 static uint16_t to_bf16(float f)
 {
     uint32_t bits;
@@ -36,6 +38,7 @@ static double random_number(uint64_t *state)
     return (double)(*state >> 11) * 0x1p-52 - 1;
 }
 
+/* Uniform in [-size, size), rounded; NULL without memory. */
 static uint16_t *random_values(size_t count, double size, uint64_t *state)
 {
     uint16_t *values = malloc(count * sizeof(*values));
@@ -47,6 +50,8 @@ static uint16_t *random_values(size_t count, double size, uint64_t *state)
 /* Inputs -------------------------------------------------------------------
  */
 
+/* Of every key, and of the one query of each request, which is its
+ * newest token. */
 static void fill_positions(struct step *s)
 {
     int64_t *p = s->positions;
@@ -57,6 +62,8 @@ static void fill_positions(struct step *s)
     }
 }
 
+/* One row per position, [cos | sin] (CONVENTIONS.md).  The base is 10000
+ * whatever the model's is: kernels and reference read the same table. */
 static void fill_cos_sin(struct step *s)
 {
     int half = s->m.DR / 2;
@@ -68,7 +75,8 @@ static void fill_cos_sin(struct step *s)
         }
 }
 
-/* Weights are small enough for outputs to be of the inputs' size. */
+/* Weights are small enough for outputs to be of the inputs' size; queries are
+ * larger, so that scores differ and softmax has something to do. */
 static int allocate(struct step *s)
 {
     const struct step_model *m = &s->m;
@@ -125,7 +133,8 @@ void step_free(struct step *s)
  * latent, nothing is absorbed, nothing is rounded.
  */
 
-/* Rotates DR columns by a position's angles. */
+/* Rotates DR columns by a position's angles.  Pairs are (i, i + DR/2) in the
+ * neox style, (2i, 2i + 1) in the interleaved one. */
 static void rotate(const struct step *s, const uint16_t *x, int64_t position,
                    double *out)
 {
@@ -152,7 +161,8 @@ static double project(const struct step *s, int head, int row,
     return sum;
 }
 
-/* The score of one key for one head of one request. */
+/* The score of one key for one head of one request: q_nope . W_UK latent +
+ * q_rope . k_rope.  Expanding K for every query is slow, and obvious. */
 static double score(const struct step *s, int b, int head, int token)
 {
     const struct step_model *m = &s->m;
@@ -171,7 +181,8 @@ static double score(const struct step *s, int b, int head, int token)
     return sum * m->scale;
 }
 
-/* out[DV] of one head of one request, whose first key is `first`. */
+/* out[DV] of one head of one request, whose first key is `first`; zeros
+ * without memory, which the comparison then finds wrong. */
 static void attend(const struct step *s, int b, int head, int first,
                    double *out)
 {
@@ -193,6 +204,8 @@ static void attend(const struct step *s, int b, int head, int first,
     free(p);
 }
 
+/* In the norm over all outputs: bf16 errors of single ones, near zero,
+ * mean nothing. */
 double step_error(const struct step *s, const uint16_t *got)
 {
     double want[1024], wrong = 0, size = 0;

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One C file of a program has the definitions: descriptors, table
+ * maker, files. */
 #define MLA_X_ECOMLA_SMOLLM_135M_IMPLEMENTATION
 #include "kernels.h"
 #include "step.h"
@@ -33,12 +35,13 @@ enum {
     CTAS = 8
 };
 
+/* Less than a page, a whole page, and some pages and a rest. */
 static const int lengths[BATCH] = {5, 64, 130};
 
 /* The driver ---------------------------------------------------------------
  */
 
-/* X(return type, name, parameters) */
+/* X(name, parameters); all return a CUresult, an int. */
 #define DRIVER(X)                                                              \
     X(cuInit, (unsigned))                                                      \
     X(cuDeviceGet, (int *, int))                                               \
@@ -61,6 +64,8 @@ static struct {
 #undef MEMBER
 } cu;
 
+/* cuda.h's number of the attribute, and the bytes that no kernel has to
+ * ask for. */
 enum { MAX_DYNAMIC_SMEM = 8, SMEM_WITHOUT_ASKING = 49152 };
 
 /* Ends the program if a call of the driver failed. */
@@ -72,6 +77,7 @@ static void check(int result, const char *what)
     exit(1);
 }
 
+/* The primary context of device 0, current on this thread. */
 static void open_driver(void)
 {
     const char *name = getenv("MLA_DRIVER");
@@ -93,6 +99,7 @@ static void open_driver(void)
     check(cu.cuCtxSetCurrent(context), "cuCtxSetCurrent");
 }
 
+/* Never given back: the program ends soon. */
 static void *device_memory(size_t bytes)
 {
     uint64_t address;
@@ -134,7 +141,8 @@ static const void *file(const char *path)
     return NULL;
 }
 
-/* The machine code, or where the device is another one, the PTX. */
+/* The machine code, or where the device is another one, the PTX.  Shared
+ * memory beyond the default must be granted before the launch. */
 static void *load(const struct mla_emitted_kernel *k)
 {
     char ptx[256];
@@ -151,7 +159,9 @@ static void *load(const struct mla_emitted_kernel *k)
     return function;
 }
 
-/* min(max, product of the factors), as the header says. */
+/* min(max, product of the factors), as the header says.  A factor is a
+ * constant, or a field of the argument struct divided by `per` and
+ * rounded up. */
 static unsigned grid_axis(const struct mla_emitted_axis *axis, const void *args)
 {
     uint64_t product = 1;
@@ -170,7 +180,8 @@ static unsigned grid_axis(const struct mla_emitted_axis *axis, const void *args)
                                                     : (uint64_t)axis->max);
 }
 
-/* Loads and launches; an engine keeps the functions. */
+/* Loads and launches; an engine keeps the functions.  A kernel has one
+ * parameter, the struct, which the driver copies before it returns. */
 static void launch(const struct mla_emitted_kernel *k, void *args)
 {
     void *parameters[] = {args};
@@ -188,6 +199,7 @@ static void launch(const struct mla_emitted_kernel *k, void *args)
  * Pages are handed out in order, page 0 to nobody.
  */
 
+/* The least that a paged cache is; mla_pool is what an engine wants. */
 struct cache {
     void *rows;
     int32_t table[BATCH][WIDTH]; /* page ids of each request */
@@ -195,6 +207,7 @@ struct cache {
     void *block_table; /* the same on the device */
 };
 
+/* Unused entries of the table stay 0, and page 0 is nobody's. */
 static void make_cache(struct cache *c)
 {
     memset(c, 0, sizeof(*c));
@@ -236,6 +249,7 @@ static void append(const struct step *s, const struct cache *c,
 /* The step -----------------------------------------------------------------
  */
 
+/* q of the latent path, [BATCH, 1, H, R + DR]. */
 static void *absorb_queries(const struct step *s, const void *kv_b,
                             const float *cos_sin)
 {
@@ -330,6 +344,7 @@ static void *decode(const struct step *s, const struct cache *c, const void *q)
     return a.out;
 }
 
+/* From the latent back to values, [BATCH, H, DV]. */
 static void *absorb_values(const void *o, const void *kv_b)
 {
     struct mla_absorb_v_args a = {.o = o,
@@ -346,6 +361,7 @@ static void *absorb_values(const void *o, const void *kv_b)
     return a.out;
 }
 
+/* rope_table writes the angles that the model's own base and scaling give. */
 int main(void)
 {
     static const struct step_model model = {

@@ -91,7 +91,8 @@ extern "C" {
     X(BROKEN, 30, "the pool's books do not balance")                         \
     X(NO_POLICY, 31, "no dispatch policy of that name")                      \
     X(NO_METHOD, 32, "the policy has no method for the batch")               \
-    X(FORKED, 33, "the context was in use before a fork")
+    X(FORKED, 33, "the context was in use before a fork")                    \
+    X(NO_CUBLAS, 34, "no usable cuBLAS")
 
 typedef enum mla_status {
 #define MLA_STATUS_ENUM(name, number, text) MLA_##name = number,
@@ -149,7 +150,8 @@ typedef struct mla_options {
 /* Makes a context.  options may be NULL.  Touches neither driver nor device
  * (safe before fork); the first call that needs them opens them.  After
  * that a child process cannot use the context: its calls return FORKED.
- * Errors: VERSION (another major version), INVALID_ARGUMENT, OUT_OF_MEMORY. */
+ * Errors: VERSION (a header of another major version, or newer than the
+ * library), INVALID_ARGUMENT, OUT_OF_MEMORY. */
 MLA_API mla_status mla_context_create(const mla_options *options,
                                       mla_context **out);
 
@@ -572,6 +574,136 @@ MLA_API mla_status mla_pool_statistics(mla_pool *pool, mla_pool_stats *stats);
 MLA_API mla_status mla_pool_check(mla_pool *pool);
 
 /* ------------------------------------------------------------------------
+ * Decode: a step of the absorbed path (docs/decode.md)
+ *
+ * Lengths become a work list on the device, mqa_decode works it off, and
+ * mqa_combine merges what was split.  Every layer of a step has the same
+ * lengths, so the list is made once and used by all:
+ *
+ *     mla_decode_create(set, &options, &decode);
+ *     mla_decode_prepare(decode);
+ *     mla_decode_workspace(decode, &bounds, &bytes);   once; allocate it
+ *
+ *     mla_decode_plan(decode, &step, stream);          once per step
+ *     mla_decode_run(decode, &step, &tensors, stream); once per layer
+ *
+ * Neither call allocates, waits, or reads a length on the host, so both may
+ * be captured into a graph; replays read the lengths that are there then.
+ * --------------------------------------------------------------------- */
+
+/* The kernels of one head count and page size, for any q_len. */
+typedef struct mla_decode mla_decode;
+
+/* Start from MLA_DECODE_OPTIONS_INIT; 0 means the default. */
+typedef struct mla_decode_options {
+    size_t size;
+    int heads, page_size; /* as mla_find; 0: there is one only */
+    int ctas;       /* workers that share the keys; default: all that fit on
+                       the device at once */
+    int min_tiles;  /* fewest key tiles worth a worker; default 1 */
+    int split_keys; /* > 0: batch-invariant, a request is cut every split_keys
+                       keys (rounded up to whole tiles) from key 0, so that
+                       its bits depend on its own length alone; 0: cut so
+                       that all workers get the same */
+} mla_decode_options;
+
+#define MLA_DECODE_OPTIONS_INIT { sizeof(mla_decode_options), 0, 0, 0, 0, 0 }
+
+/* Finds the kernels that run best on the device.  The set must stay.
+ * Errors: as mla_find (NO_KERNEL names what is missing), RANGE (a negative
+ * option), BAD_MANIFEST (a kernel that this library cannot drive),
+ * OUT_OF_MEMORY. */
+MLA_API mla_status mla_decode_create(mla_kernels *kernels,
+                                     const mla_decode_options *options,
+                                     mla_decode **out);
+MLA_API void mla_decode_free(mla_decode *decode);
+
+/* mla_prepare for all of its kernels; needed before a capture. */
+MLA_API mla_status mla_decode_prepare(mla_decode *decode);
+
+/* A step: what the host knows of it.  Start from {sizeof(mla_decode_step)}.
+ * max_seq_len bounds the lengths of this and, in a graph, of every replay; a
+ * step that outgrows it gives NaN, and mla_decode_check says so. */
+typedef struct mla_decode_step {
+    size_t size;
+    int batch;           /* requests; 0: every call is a no-op */
+    int q_len;           /* query tokens of each, above 1 for MTP; 0: 1 */
+    int64_t max_seq_len; /* 0: 2^31 - 1 */
+    uint64_t seq_lens;   /* i32 [batch], keys, the q_len new ones included; a
+                            request of length 0 gives O = 0 and empty LSE */
+    uint64_t workspace;  /* aligned to 256 bytes; contents do not matter */
+    int64_t workspace_bytes;
+} mla_decode_step;
+
+/* Bytes that suffice for every step of at most that batch, q_len and
+ * max_seq_len (the rest of the step is ignored): what the largest of them
+ * needs, no more.  Grows with each of the three, and with `ctas`; shrinks
+ * with `split_keys`.
+ * Errors: RANGE (negative or absurd values, named; more than int32 items or
+ * int64 bytes; split_keys without max_seq_len). */
+MLA_API mla_status mla_decode_workspace(mla_decode *decode,
+                                        const mla_decode_step *bounds,
+                                        int64_t *bytes);
+
+/* What one step needs and uses, for callers that launch the kernels by
+ * themselves.  Offsets are bytes from the workspace.  Set size. */
+typedef struct mla_decode_layout {
+    size_t size;
+    mla_kernel *plan, *decode, *combine;
+    int rows_per_tile, keys_per_tile; /* of the decode kernel */
+    int ctas, min_tiles, split_tiles;
+    int64_t units, item_capacity, slot_capacity;
+    int64_t header, item_begin, items, unit_slots, partial_o, partial_lse;
+    int64_t bytes;
+} mla_decode_layout;
+
+/* Errors: as mla_decode_workspace. */
+MLA_API mla_status mla_decode_describe(mla_decode *decode,
+                                       const mla_decode_step *step,
+                                       mla_decode_layout *out);
+
+/* Makes the step's work list in its workspace, asynchronously.
+ * Errors: RANGE (as mla_decode_workspace; a workspace that is too small, with
+ * both sizes), NULL_POINTER, MISALIGNED, CAPTURING (a kernel is not on the
+ * device yet; names mla_prepare), and those of mla_launch. */
+MLA_API mla_status mla_decode_plan(mla_decode *decode,
+                                   const mla_decode_step *step, void *stream);
+
+/* The tensors of one layer.  Start from {sizeof(mla_decode_tensors)};
+ * addresses are the device's, strides bytes, and a stride of 0 stands for
+ * that of a tensor without gaps. */
+typedef struct mla_decode_tensors {
+    size_t size;
+    uint64_t q; /* [batch, q_len, heads, R + DR], as absorb_q writes it */
+    int64_t q_batch_stride, q_token_stride, q_head_stride;
+    uint64_t kv_cache; /* [pages, page_size, R + DR] */
+    int64_t page_stride, row_stride;
+    uint64_t block_table; /* i32 [batch, pages of a request]; below 0: zeros */
+    int64_t block_table_stride; /* must be given when batch > 1 */
+    uint64_t out;               /* [batch, q_len, heads, R] */
+    int64_t out_batch_stride, out_token_stride, out_head_stride;
+    uint64_t lse; /* f32 [batch, q_len, heads], or 0: not wanted */
+    int64_t lse_batch_stride, lse_token_stride, lse_head_stride;
+    double softmax_scale; /* of the scores, the model's */
+} mla_decode_tensors;
+
+/* Attention of one layer over the work list that mla_decode_plan has made for
+ * the same step and workspace, asynchronously.  Everything is checked before
+ * the first launch.  Errors: as mla_decode_plan. */
+MLA_API mla_status mla_decode_run(mla_decode *decode,
+                                  const mla_decode_step *step,
+                                  const mla_decode_tensors *tensors,
+                                  void *stream);
+
+/* Waits for the device and says whether the last planned step in the
+ * workspace was computed.  For debugging; not during a capture.
+ * Errors: RANGE (a length beyond max_seq_len, all outputs are NaN; a request
+ * with 0 < seq_len < q_len, its outputs are NaN), CAPTURING, CUDA. */
+MLA_API mla_status mla_decode_check(mla_decode *decode,
+                                    const mla_decode_step *step,
+                                    void *stream);
+
+/* ------------------------------------------------------------------------
  * Dispatch: which form of the attention a batch takes
  *
  * Every layer can be computed in the original (Normal) form, which expands
@@ -784,6 +916,189 @@ MLA_API void mla_chunks_free(mla_chunks *chunks);
 MLA_API mla_status mla_chunks_plan(mla_chunks *chunks, const int32_t *prefix,
                                    int rows, int64_t capacity, int page_size,
                                    mla_chunk_plan *out);
+
+/* ------------------------------------------------------------------------
+ * Layer: the attention of a whole layer (docs/layer.md)
+ *
+ * From the hidden states through the projections and the pool to o_proj, for
+ * a batch that mixes prefill, extend and decode; kv_b_proj serves both forms
+ * of the attention where it lies.
+ *
+ *     mla_layer_create(set, &options, &layer);       one for all layers
+ *     mla_layer_workspace(layer, &limits, &bytes);   once; allocate it
+ *
+ *     mla_pool_extend(pool, seqs, q_lens, rows, NULL);
+ *     mla_layer_begin(layer, pool, &batch, stream);  once per step
+ *     mla_layer_forward(layer, &weights, i, &states, stream);   per layer
+ *
+ * forward allocates nothing, waits for nothing and reads no length on the
+ * host where all rows are absorbed; such a step may be captured into a graph,
+ * with a begin before the capture and before every replay.
+ * --------------------------------------------------------------------- */
+
+/* The kernels and the arithmetic of one model's layers.  Used by one thread
+ * at a time, one step at a time. */
+typedef struct mla_layer mla_layer;
+
+/* Rows first .. first + rows - 1 of the model's table of cosines and sines,
+ * [rows][cos rope/2 | sin rope/2].  long_context: longrope's factors beyond
+ * the original context.  Needs no device.
+ * Errors: INVALID_ARGUMENT (the model rotates nothing, or its spec lacks
+ * longrope's factors), BAD_MANIFEST. */
+MLA_API mla_status mla_rope_table(mla_kernels *kernels, int64_t first,
+                                  int64_t rows, int long_context,
+                                  float *table);
+
+/* Who computes plain products. */
+enum {
+    MLA_GEMM_AUTO = 0,   /* cuBLAS where it can be opened, else emitted */
+    MLA_GEMM_CUBLAS = 1, /* or an error */
+    MLA_GEMM_EMITTED = 2 /* the set's gemm kernel */
+};
+
+/* Start from {sizeof(mla_layer_options)}; 0 and NULL mean the default. */
+typedef struct mla_layer_options {
+    size_t size;
+    int heads, page_size; /* as mla_find; 0: there is one only */
+    int hidden_size;      /* 0: the spec's */
+    const mla_policy *policy; /* must stay; NULL: "cost" for this layer on
+                                 this device */
+    uint64_t cos_sin; /* device, f32 [positions][cos rope/2 | sin rope/2];
+                         not for a model that rotates nothing */
+    int64_t cos_sin_stride; /* bytes; 0: packed */
+    int64_t positions;      /* rows of it */
+    int64_t chunk_capacity; /* keys expanded at once; 0: the policy's
+                               max_chunk_capacity.  More are cut into
+                               chunks, whatever the method */
+    int gemm;               /* MLA_GEMM_AUTO ... */
+    const char *cublas;     /* library; else $MLA_CUBLAS, else by name */
+    int ctas, min_tiles;    /* as in mla_decode_options */
+    int split_keys; /* the same; > 0 also chooses the emitted gemm, so that a
+                       row's bits do not depend on the batch (among steps of
+                       one method) */
+    int stages;     /* steps begun ahead of the device; default 4 */
+} mla_layer_options;
+
+/* Finds the kernels and puts them onto the device.  The set must stay.
+ * Errors: NO_KERNEL, NO_CUBLAS (asked for), BAD_MANIFEST (names the key),
+ * INVALID_ARGUMENT, NULL_POINTER, MISALIGNED, RANGE (name the option), and
+ * those of mla_prepare_some, mla_decode_create and mla_policy_create. */
+MLA_API mla_status mla_layer_create(mla_kernels *kernels,
+                                    const mla_layer_options *options,
+                                    mla_layer **out);
+
+/* Waits for the copies of the last steps and frees.  NULL is a no-op. */
+MLA_API void mla_layer_free(mla_layer *layer);
+
+/* Steps that a workspace is for.  Start from {sizeof(mla_layer_limits)}. */
+typedef struct mla_layer_limits {
+    size_t size;
+    int rows;
+    int64_t tokens;   /* new ones of all rows */
+    int64_t expanded; /* keys that a Normal step expands at once: the larger
+                         of its new tokens and its keys, the latter at most
+                         chunk_capacity; 0: absorbed steps only */
+    int64_t max_seq_len; /* for `expanded` and `split_keys` */
+} mla_layer_limits;
+
+/* Bytes that suffice for every step within the limits; grows with each of
+ * them.  Errors: RANGE (names the limit). */
+MLA_API mla_status mla_layer_workspace(mla_layer *layer,
+                                       const mla_layer_limits *limits,
+                                       int64_t *bytes);
+
+/* A step.  Start from MLA_LAYER_BATCH_INIT.  Neighbours in the batch with
+ * the same form and, absorbed, the same number of new tokens share their
+ * launches: keep them together. */
+typedef struct mla_layer_batch {
+    size_t size;
+    const mla_seq *seqs;    /* [rows], extended by their new tokens before */
+    const int32_t *q_lens;  /* [rows] new tokens; NULL: one each */
+    int rows;
+    int padded; /* rows of a graph; those beyond `rows` are of nobody, and
+                   their hidden states may be anything */
+    const int64_t *positions; /* [tokens], host, rows of cos_sin; NULL: the
+                                 tokens' places in their sequences */
+    int mode;     /* mla_mode, or -1: as lengths say */
+    int method;   /* mla_method for all rows; MLA_METHOD_NONE: the policy's */
+    int captured; /* inside a captured prefill graph, for the policy */
+    int64_t max_seq_len; /* with split_keys: of this step and its replays;
+                            0: the longest */
+    uint64_t workspace; /* device, aligned to 256 bytes; contents do not
+                           matter; the layer's until the next begin */
+    int64_t workspace_bytes;
+} mla_layer_batch;
+
+#define MLA_LAYER_BATCH_INIT                                                 \
+    { sizeof(mla_layer_batch), NULL, NULL, 0, 0, NULL, -1, MLA_METHOD_NONE,  \
+      0, 0, 0, 0 }
+
+/* Begins a step: mla_pool_step, a method for each row, one copy of tables.
+ * To be called again after every change of the sequences.
+ * Errors: RANGE (a q_len beyond its sequence, a position beyond cos_sin, a
+ * workspace that is too small, with both sizes), NO_METHOD, NULL_POINTER,
+ * MISALIGNED, INVALID_ARGUMENT, OUT_OF_MEMORY, and those of mla_pool_step,
+ * mla_dispatch, mla_chunks_plan and mla_decode_plan. */
+MLA_API mla_status mla_layer_begin(mla_layer *layer, mla_pool *pool,
+                                   const mla_layer_batch *batch,
+                                   void *stream);
+
+/* A checkpoint's tensors, on the device, as they are stored: [rows][columns],
+ * H being the local heads.  Strides are from row to row in bytes, 0 for rows
+ * without gaps; addresses and strides are multiples of 16.
+ * Start from {sizeof(mla_layer_weights)}. */
+typedef struct mla_layer_weights {
+    size_t size;
+    uint64_t qkv_a; /* [q_lora_rank + R + DR][hidden], fused; or */
+    int64_t qkv_a_stride;
+    uint64_t q_a, kv_a; /* [q_lora_rank][hidden], [R + DR][hidden] */
+    int64_t q_a_stride, kv_a_stride;
+    uint64_t q_a_norm;  /* [q_lora_rank]; not without compression */
+    uint64_t kv_a_norm; /* [R]; 0: no norm */
+    uint64_t q_b; /* [H (DN + DR)][q_lora_rank]; without compression q_proj,
+                     [H (DN + DR)][hidden] */
+    int64_t q_b_stride;
+    uint64_t kv_b; /* [H][DN + DV][R] */
+    int64_t kv_b_head_stride, kv_b_row_stride;
+    uint64_t o; /* [hidden][H DV] */
+    int64_t o_stride;
+} mla_layer_weights;
+
+/* Hidden states of the step's tokens in batch order, [tokens][hidden]; a
+ * stride of 0 is that of packed rows.  out may be in, with its stride.  Under
+ * tensor parallelism out is this rank's part of a sum. */
+typedef struct mla_layer_states {
+    size_t size;
+    uint64_t in, out;
+    int64_t in_stride, out_stride;
+} mla_layer_states;
+
+/* One layer of the step that has begun, asynchronously, on begin's stream;
+ * index is the pool's layer.  A step without tokens is a no-op.
+ * Errors: INVALID_ARGUMENT (no step has begun), RANGE, NULL_POINTER,
+ * MISALIGNED (name the weight or state), CUDA, and those of mla_launch. */
+MLA_API mla_status mla_layer_forward(mla_layer *layer,
+                                     const mla_layer_weights *weights,
+                                     int index,
+                                     const mla_layer_states *states,
+                                     void *stream);
+
+/* The layer, and the step that has begun.  Set size before the call. */
+typedef struct mla_layer_info {
+    size_t size;
+    int heads, page_size, hidden_size;
+    int q_lora_rank; /* 0: no compression */
+    int latent, rope, nope, v;
+    int64_t row_bytes; /* for mla_pool_options */
+    double softmax_scale, norm_eps;
+    int cublas;     /* its version, 0: the emitted gemm */
+    int64_t tokens; /* of the step, padded */
+    int64_t workspace_bytes; /* that it needs */
+    mla_decision decision;   /* its method, and why */
+} mla_layer_info;
+
+MLA_API mla_status mla_layer_describe(const mla_layer *layer,
+                                      mla_layer_info *info);
 
 /* ------------------------------------------------------------------------
  * Advanced

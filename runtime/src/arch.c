@@ -84,6 +84,8 @@ static bool is_tegra(int major, int minor)
     return false;
 }
 
+/* Cubins: same capability, or the same generation from the lower minor version
+ * up, Tegra aside.  PTX: any device that is not older.  Suffixes bind first. */
 enum mla__fit mla__arch_fit(struct mla__arch arch, int major, int minor)
 {
     bool exact = arch.major == major && arch.minor == minor;

@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * args.c: the argument block of a kernel, filled field by field.
+ *
+ * A kernel takes one struct by value.  The block is that struct's bytes, laid
+ * out as the manifest says, so a block that was filled by name and a struct of
+ * the generated header go the same way from here on: mla__check_fields looks
+ * at bytes alone.  What has been set is known for blocks only, and asked at
+ * the launch.
+ *
+ * Checks come in two steps: setting refuses what the field cannot hold (its
+ * type, its width), the launch refuses what the kernel cannot work with.  A
+ * launch without work asks for less (launch.c).
  */
 #include <limits.h>
 #include <math.h>
@@ -8,6 +18,7 @@
 
 #include "internal.h"
 
+/* A block of zeros with nothing set.  mla_args_free takes half-made ones. */
 mla_status mla_args_create(mla_kernel *kernel, mla_args **out)
 {
     mla_context *ctx;
@@ -43,6 +54,8 @@ void mla_args_free(mla_args *args)
     mla__free(ctx, args);
 }
 
+/* Zeros too, so that no value of an earlier launch is left where one
+ * is missing. */
 void mla_args_clear(mla_args *args)
 {
     if (!args)
@@ -51,6 +64,8 @@ void mla_args_clear(mla_args *args)
     memset(args->block, 0, args->kernel->args_size);
 }
 
+/* One to two dozen names are compared; a caller with less time than that fills
+ * the generated struct (mla_launch_struct). */
 int mla__field_index(const mla_kernel *kernel, const char *name)
 {
     for (int i = 0; i < kernel->field_count; i++)
@@ -59,6 +74,8 @@ int mla__field_index(const mla_kernel *kernel, const char *name)
     return -1;
 }
 
+/* Reads by memcpy, as blocks of callers may lie anywhere.  Of a float field it
+ * gives the bits. */
 int64_t mla__field_int(const mla_kernel *kernel, int field,
                        const unsigned char *block)
 {
@@ -76,6 +93,7 @@ int64_t mla__field_int(const mla_kernel *kernel, int field,
 
 /* Setting --------------------------------------------------------------- */
 
+/* By MLA_PTR, MLA_I64, MLA_I32 and MLA_F32. */
 static const char *const type_text[] = {"a pointer", "a 64-bit integer",
                                         "a 32-bit integer", "a float"};
 
@@ -104,6 +122,7 @@ static void store(mla_args *args, int i, const void *value, size_t bytes)
     args->set[i] = true;
 }
 
+/* 0 is a value like any other here; the launch knows whether it may be. */
 mla_status mla_args_set_ptr(mla_args *args, const char *field,
                             uint64_t address)
 {
@@ -118,6 +137,7 @@ mla_status mla_args_set_ptr(mla_args *args, const char *field,
     return status;
 }
 
+/* Integers serve both widths; what 32 bits cannot hold is refused, not cut. */
 mla_status mla_args_set_int(mla_args *args, const char *field, int64_t value)
 {
     mla_status status;
@@ -185,16 +205,16 @@ static mla_status check_pointer(const mla_kernel *k,
 static mla_status check_integer(const mla_kernel *k,
                                 const struct mla__field *f, int64_t value)
 {
-    if (value % f->multiple)
-        return mla__fail(k->owner->ctx, MLA_MISALIGNED,
-                         "%s: argument '%s': %lld is not a multiple of %lld",
-                         k->symbol, f->name, (long long)value,
-                         (long long)f->multiple);
     if (f->type == MLA_I32 && (value < 0 || (f->flag && value > 1)))
         return mla__fail(k->owner->ctx, MLA_RANGE,
                          "%s: argument '%s': %lld is not %s", k->symbol,
                          f->name, (long long)value,
                          f->flag ? "0 or 1" : "0 or more");
+    if (value % f->multiple)
+        return mla__fail(k->owner->ctx, MLA_MISALIGNED,
+                         "%s: argument '%s': %lld is not a multiple of %lld",
+                         k->symbol, f->name, (long long)value,
+                         (long long)f->multiple);
     return MLA_OK;
 }
 
@@ -219,6 +239,7 @@ static mla_status check_choices(const mla_kernel *k,
                      k->symbol, missing);
 }
 
+/* The first field that is wrong, in the struct's order, is the error. */
 mla_status mla__check_fields(const mla_kernel *k, const unsigned char *block)
 {
     mla_status status = MLA_OK;

@@ -18,6 +18,8 @@
 
 #include "internal.h"
 
+/* Bounds on what a file may claim: program headers, bytes of notes, bytes of
+ * an id (20 where it is a SHA-1), and builtins libraries beside one NVRTC. */
 enum { MAX_HEADERS = 64, MAX_NOTES = 4096, MAX_ID = 32, MAX_LIBRARIES = 8 };
 
 static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
@@ -25,11 +27,13 @@ static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
     return pread(fd, out, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
+/* Names and contents of notes are padded to 4 bytes (ELF specification). */
 static size_t round4(size_t n)
 {
     return (n + 3) / 4 * 4;
 }
 
+/* 2 n digits and a NUL. */
 static void to_hex(const unsigned char *bytes, size_t n, char *out)
 {
     for (size_t i = 0; i < n; i++)
@@ -78,6 +82,7 @@ static bool search_segments(int fd, const Elf64_Ehdr *e, char *id)
     return false;
 }
 
+/* Reads the file alone, which need not be loadable.  64-bit ELF only. */
 bool mla__build_id(const char *path, char id[MLA__IDENTITY])
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -96,7 +101,9 @@ bool mla__build_id(const char *path, char id[MLA__IDENTITY])
 }
 
 /* NVRTC hands part of its work to the builtins library beside it, so both
- * count. */
+ * count.  realpath first: libnvrtc.so is a chain of links, and the sibling
+ * lies where it ends.  glob sorts, so the order of several builtins is the
+ * same every time. */
 bool mla__nvrtc_file_identity(const char *path, char out[MLA__IDENTITY])
 {
     char real[PATH_MAX], pattern[PATH_MAX + 32];

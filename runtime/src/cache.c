@@ -17,6 +17,8 @@
 
 #include "cache.h"
 
+/* A compilation takes a second or so; after 60 somebody has stalled, and doing
+ * the work twice is the lesser evil. */
 enum { WAIT_MS = 60000, POLL_MS = 10, TELL_MS = 1000 };
 
 /* The folder ---------------------------------------------------------------
@@ -44,7 +46,8 @@ char *mla__cache_path(mla_context *ctx)
     return path ? path : below(ctx, "HOME", ".cache/mla");
 }
 
-/* Makes the folder, and the one above it if that is missing too. */
+/* Makes the folder, and the one above it if that is missing too (a home
+ * without .cache).  Failures show when the folder is opened. */
 static void make_folder(const char *path)
 {
     char above[PATH_MAX];
@@ -90,6 +93,8 @@ static void open_folder(mla_context *ctx, struct mla__cache *c)
     c->folder = -1;
 }
 
+/* Tells why there is no cache only if somebody could have expected one: an
+ * empty MLA_CACHE or option is a wish. */
 struct mla__cache *mla__cache_open(mla_context *ctx)
 {
     struct mla__cache *c = ctx->cache;
@@ -133,7 +138,9 @@ void mla__cache_close(mla_context *ctx)
  * a process dies; and whoever cannot have it goes on without.
  */
 
-/* The byte of the lock file that stands for a key. */
+/* The byte of the lock file that stands for a key: its first 48 bits.  Two
+ * keys with the same would wait for each other, which costs time and
+ * nothing else. */
 static off_t lock_place(const char *key)
 {
     char digits[13];
@@ -157,6 +164,8 @@ static void pause_ms(int ms)
     nanosleep(&t, NULL);
 }
 
+/* Polls, as F_SETLKW cannot be told when to give up.  Any other error than
+ * "somebody has it" means that there are no locks: then without. */
 void mla__cache_lock(mla_context *ctx, const char *key)
 {
     struct mla__cache *c = ctx->cache;
@@ -205,6 +214,8 @@ static void sweep_one(int folder, const char *name)
     close(fd);
 }
 
+/* Once per context, as `lock` is opened here: before the first compilation, so
+ * that a start that compiles nothing does not walk the folder. */
 void mla__cache_sweep(mla_context *ctx)
 {
     struct mla__cache *c = mla__cache_open(ctx);

@@ -20,9 +20,12 @@
 
 enum { MAX_SUM = 512, MAX_IMAGE = 1 << 28, NAME = 32, TRIES = 16 };
 
+/* By MLA__CUBIN and MLA__PTX; part of the format. */
 static const char *const kind_names[] = {"cubin", "ptx"};
 
-/* The text of an entry's `sum` for this key and image. */
+/* The text of an entry's `sum` for this key and image.  An entry is sound
+ * if its `sum` is this text: one comparison covers form, kind, key, size
+ * and hash. */
 static int sum_text(char *out, size_t size, const char *key,
                     const struct mla__image *image)
 {
@@ -54,6 +57,7 @@ static int open_plain(int folder, const char *name, size_t most, size_t *bytes)
     return fd;
 }
 
+/* Exactly so many bytes; a file that has become shorter is refused. */
 static bool read_whole(int fd, char *out, size_t bytes)
 {
     size_t done = 0;
@@ -101,7 +105,8 @@ static int open_entry(int cache, const char *key)
     return -1;
 }
 
-/* Image and sum agree with each other and with the key. */
+/* Image and sum agree with each other and with the key.  out->kind is what the
+ * caller wants; *out is empty on failure. */
 static bool read_entry(mla_context *ctx, int entry, const char *key,
                        struct mla__image *out)
 {
@@ -154,6 +159,8 @@ static void put_away(mla_context *ctx, const char *key)
         mla__cache_remove(c->folder, name);
 }
 
+/* Nothing there is silence; something there that is no entry is put away, with
+ * a line of log. */
 bool mla__cache_read(mla_context *ctx, const char *key, struct mla__image *out)
 {
     struct mla__cache *c = mla__cache_open(ctx);
@@ -196,6 +203,8 @@ static void empty_folder(int folder, const char *name)
         closedir(list);
 }
 
+/* A file, or a folder with files and empty folders in it; what cannot be
+ * removed stays, and is tried again by the next sweep. */
 void mla__cache_remove(int folder, const char *name)
 {
     if (unlinkat(folder, name, 0) == 0)
@@ -207,6 +216,7 @@ void mla__cache_remove(int folder, const char *name)
 /* Writing ------------------------------------------------------------------
  */
 
+/* A full disk shows here, or at fsync, or at close: all three are asked. */
 static bool write_whole(int fd, const char *data, size_t bytes)
 {
     size_t done = 0;
@@ -235,7 +245,8 @@ static bool write_plain(int folder, const char *name, const char *data,
     return close(fd) == 0 && good;
 }
 
-/* Both files and the folder that holds them. */
+/* Both files and the folder that holds them, each flushed: the rename that
+ * follows must not reach the disk before what it names. */
 static bool fill_entry(int entry, const char *key,
                        const struct mla__image *image)
 {
@@ -274,8 +285,9 @@ static int fill_and_move(int cache, const char *name, const char *key,
     return error;
 }
 
-/* 0 when the entry is there, else an errno.  Another process may have been
- * first: its entry is as good as ours. */
+/* 0 when the entry is there, else an errno.  Another process may have
+ * been first: renaming onto its full folder fails, and its entry is as
+ * good as ours. */
 static int make_entry_once(int cache, const char *key,
                            const struct mla__image *image)
 {
@@ -303,6 +315,7 @@ static int make_entry(int cache, const char *key,
     return error;
 }
 
+/* A failure is told once per cache, not once per kernel. */
 void mla__cache_write(mla_context *ctx, const char *key,
                       const struct mla__image *image)
 {

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * context.c: memory, error text, log, and the device of a context.
+ *
+ * There is no state outside contexts but for compilations under way
+ * (flight.c).  Everything a context owns comes from its caller's allocator;
+ * everything it has to say goes to its caller's log, and the last error's text
+ * stays with it.  Driver and device are opened by the first call that needs
+ * them, so that a program may fork between making a context and using it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +16,7 @@
 #include "cache.h"
 #include "internal.h"
 
+/* Two steps, so that x is expanded before it becomes text. */
 #define MLA__TEXT_(x) #x
 #define MLA__TEXT(x) MLA__TEXT_(x)
 
@@ -24,6 +31,7 @@ const char *mla_version_text(void)
         MLA_VERSION_MINOR) "." MLA__TEXT(MLA_VERSION_PATCH);
 }
 
+/* Searched by number, not indexed: numbers are an ABI that may get gaps. */
 static const struct {
     int number;
     const char *name, *text;
@@ -61,6 +69,8 @@ static void *default_alloc(void *user, void *block, size_t size)
     return NULL;
 }
 
+/* At least one byte, so that NULL means that there is no memory and nothing
+ * else, whatever the caller's allocator does with 0. */
 void *mla__alloc(mla_context *ctx, size_t bytes)
 {
     void *block = ctx->options.alloc(ctx->options.alloc_user, NULL,
@@ -90,6 +100,7 @@ static char *format_list(mla_context *ctx, const char *format, va_list list)
     char *text = NULL;
     int length;
 
+    /* The first pass over the arguments only measures. */
     va_copy(again, list);
     length = vsnprintf(NULL, 0, format, list);
     if (length >= 0)
@@ -112,6 +123,8 @@ char *mla__format(mla_context *ctx, const char *format, ...)
 
 /* Errors and log -------------------------------------------------------- */
 
+/* Without memory for the text the last error is "" and the status says enough.
+ * Errors go to the log as well, so that one that a caller swallows is seen. */
 mla_status mla__fail(mla_context *ctx, mla_status status, const char *format,
                      ...)
 {
@@ -129,6 +142,8 @@ mla_status mla__fail(mla_context *ctx, mla_status status, const char *format,
     return status;
 }
 
+/* Formats nothing when there is no log: callers need not ask.  A line for
+ * which there is no memory is lost. */
 void mla__log(mla_context *ctx, int level, const char *format, ...)
 {
     va_list list;
@@ -149,6 +164,8 @@ const char *mla_last_error(const mla_context *ctx)
     return ctx && ctx->error ? ctx->error : "";
 }
 
+/* A driver that is newer than this library's list may return numbers without a
+ * name; both calls leave NULL then. */
 mla_status mla__cuda_fail(mla_context *ctx, const char *call, int result)
 {
     const char *name = NULL, *text = NULL;
@@ -158,6 +175,9 @@ mla_status mla__cuda_fail(mla_context *ctx, const char *call, int result)
                      name ? name : "unknown error", result, text ? text : "");
 }
 
+/* Every info struct of mla.h begins with its size, which is read by memcpy as
+ * the struct's type is not known here.  Members that the caller's header does
+ * not have are not written; those that this library does not know stay. */
 mla_status mla__copy_info(void *to, const void *from, size_t known)
 {
     size_t size;
@@ -173,7 +193,9 @@ mla_status mla__copy_info(void *to, const void *from, size_t known)
 
 /* Context --------------------------------------------------------------- */
 
-/* Takes over what the caller's options have room for. */
+/* Takes over what the caller's options have room for; size and version are the
+ * least.  A header newer than the library is refused too: its caller may rely
+ * on options that nobody here reads. */
 static mla_status read_options(const mla_options *given, mla_options *out)
 {
     *out = (mla_options)MLA_OPTIONS_INIT;
@@ -192,7 +214,8 @@ static mla_status read_options(const mla_options *given, mla_options *out)
     return out->device < 0 ? MLA_INVALID_ARGUMENT : MLA_OK;
 }
 
-/* Replaces the caller's text, which may be NULL, by a copy. */
+/* Replaces the caller's text, which may be NULL, by a copy.  False without
+ * memory; *text is NULL then, so that destroy frees nothing of the caller's. */
 static bool own_text(mla_context *ctx, const char **text)
 {
     const char *theirs = *text;
@@ -200,6 +223,8 @@ static bool own_text(mla_context *ctx, const char **text)
     return *text || !theirs;
 }
 
+/* No driver, no thread, no file: a program may make its context, fork, and use
+ * the context in the child. */
 mla_status mla_context_create(const mla_options *options, mla_context **out)
 {
     mla_options wanted;
@@ -217,6 +242,8 @@ mla_status mla_context_create(const mla_options *options, mla_context **out)
         return MLA_OUT_OF_MEMORY;
     memset(ctx, 0, sizeof(*ctx));
     ctx->options = wanted;
+    /* & and not &&: after one failure the others must still cease to be the
+     * caller's, as destroy frees all three. */
     if (own_text(ctx, &ctx->options.driver) &
         own_text(ctx, &ctx->options.nvrtc) &
         own_text(ctx, &ctx->options.cache)) {
@@ -227,6 +254,7 @@ mla_status mla_context_create(const mla_options *options, mla_context **out)
     return MLA_OUT_OF_MEMORY;
 }
 
+/* In a forked child the primary context is the parent's and is left alone. */
 void mla_context_destroy(mla_context *ctx)
 {
     if (!ctx)
@@ -271,7 +299,8 @@ static mla_status describe_device(mla_context *ctx)
     return result ? mla__cuda_fail(ctx, "cuDriverGetVersion", result) : MLA_OK;
 }
 
-/* A driver without devices and an ordinal beyond them are the same error. */
+/* A driver without devices and an ordinal beyond them are the same error, so
+ * cuInit's NO_DEVICE is read as a count of 0. */
 static mla_status choose_device(mla_context *ctx)
 {
     int count = 0, result = ctx->driver.init(0);
@@ -300,6 +329,9 @@ static mla_status check_process(mla_context *ctx)
                      ctx->opened_by, ctx->options.device);
 }
 
+/* A failure leaves the context as it was, but for the driver's table; a later
+ * call tries again.  The primary context is shared with whoever else uses CUDA
+ * in the process: the runtime API, PyTorch. */
 mla_status mla__device_open(mla_context *ctx)
 {
     mla_status status;
@@ -322,6 +354,8 @@ mla_status mla__device_open(mla_context *ctx)
     return MLA_OK;
 }
 
+/* Pushes, so that a caller's own current context comes back with mla__leave;
+ * every success needs one. */
 mla_status mla__enter(mla_context *ctx)
 {
     mla_status status = mla__device_open(ctx);
@@ -333,6 +367,8 @@ mla_status mla__enter(mla_context *ctx)
     return result ? mla__cuda_fail(ctx, "cuCtxPushCurrent", result) : MLA_OK;
 }
 
+/* Popping what mla__enter pushed cannot fail in a way that a caller could act
+ * on; the result is not looked at. */
 void mla__leave(mla_context *ctx)
 {
     void *mine;

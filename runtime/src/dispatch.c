@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * dispatch.c: policies, and the decision for a batch.
+ *
+ * A decision is made once per step, on the host, and has a microsecond for 256
+ * rows: one pass over the lengths, one over a list of rules, no allocation and
+ * no lock.  Whatever depends on the options alone is done when the policy is
+ * made.  docs/dispatch.md prints the rules of every backend.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +14,7 @@
 
 /* Policies ---------------------------------------------------------------- */
 
+/* Error NO_POLICY, which names what there is: about 200 of the 512 bytes. */
 static mla_status unknown_backend(mla_context *ctx, const char *name)
 {
     const struct mla__backend *b;
@@ -23,6 +29,8 @@ static mla_status unknown_backend(mla_context *ctx, const char *name)
                      names);
 }
 
+/* The backends of both halves of a policy; a decode that is not named is that
+ * of prefill.  No prefill at all is refused like a name that nobody knows. */
 static mla_status find_backends(mla_policy *policy)
 {
     const mla_policy_options *o = &policy->options;
@@ -38,11 +46,15 @@ static mla_status find_backends(mla_policy *policy)
     return MLA_OK;
 }
 
+/* sm_10x and sm_11x: where fa4 has the absorbed form, and is deterministic
+ * (serving-semantics sections 1.5 and 1.6).  An AMD gfx number is none. */
 static bool is_sm100(const mla_policy_options *o)
 {
     return !o->hip && (o->sm / 10 == 10 || o->sm / 10 == 11);
 }
 
+/* Refuses `deterministic` for the backends that SGLang refuses it for
+ * (serving-semantics section 1.6).  Error: INVALID_ARGUMENT. */
 static mla_status check_deterministic(const mla_policy *policy,
                                       const struct mla__backend *b)
 {
@@ -55,6 +67,8 @@ static mla_status check_deterministic(const mla_policy *policy,
                      b->name, policy->options.sm);
 }
 
+/* Thresholds may be 0, which means that every prefix is long or no sequence is
+ * short; a capacity of 0 would leave nothing to cut chunks from. */
 static mla_status check_thresholds(const mla_policy *policy)
 {
     const mla_policy_options *o = &policy->options;
@@ -75,7 +89,8 @@ static mla_status check_thresholds(const mla_policy *policy)
     return MLA_OK;
 }
 
-/* The strings become the policy's own. */
+/* The strings become the policy's own: the caller's may go after create.
+ * Those of the backends are static. */
 static mla_status keep_strings(mla_policy *policy)
 {
     mla_policy_options *o = &policy->options;
@@ -90,6 +105,10 @@ static mla_status keep_strings(mla_policy *policy)
     return MLA_OK;
 }
 
+/* Fills a policy whose options have been copied.  The cost model is prepared
+ * whatever the backends are: either half may be "cost", and its options hold
+ * pointers of the caller that must not be kept. The caller frees on
+ * failure. */
 static mla_status build(mla_policy *policy)
 {
     mla_status status = find_backends(policy);
@@ -109,6 +128,8 @@ static mla_status build(mla_policy *policy)
     return status;
 }
 
+/* Options of an older header are shorter: what they lack keeps its default.
+ * The least that makes sense is size and prefill. */
 mla_status mla_policy_create(mla_context *ctx,
                              const mla_policy_options *options,
                              mla_policy **out)
@@ -157,11 +178,13 @@ struct lengths {
     int step;
 };
 
+/* The list that was given, or one that repeats *constant. */
 static struct lengths lengths_of(const int32_t *given, const int32_t *constant)
 {
     return given ? (struct lengths){given, 1} : (struct lengths){constant, 0};
 }
 
+/* Error RANGE for the first row with a negative length; there must be one. */
 static mla_status name_negative(const mla_policy *policy, struct lengths p,
                                 struct lengths f)
 {
@@ -182,6 +205,8 @@ static mla_status add_up(const mla_policy *policy, const mla_batch *b,
     const struct lengths p = lengths_of(b->prefix, &zero);
     const struct lengths f = lengths_of(b->fresh, &one);
     struct mla__sums s = {0, 0, 0, 0, 0};
+    /* The sign bit of every length seen: one test after the loop instead of
+     * two in it. */
     int32_t sign = 0;
 
     for (int i = 0; i < b->rows; i++) {
@@ -201,6 +226,8 @@ static mla_status add_up(const mla_policy *policy, const mla_batch *b,
 
 /* Facts ------------------------------------------------------------------- */
 
+/* Whether the mode is an extend without speculation, by the table in mla.h.
+ * Modes that are not listed are not. */
 static bool is_plain(mla_mode mode)
 {
     switch (mode) {
@@ -230,6 +257,9 @@ static bool dense_allowed(const mla_policy *policy, const mla_batch *b,
            (!strcmp(o->kv_dtype, "bf16") || !strcmp(o->kv_dtype, "fp8_e4m3"));
 }
 
+/* All facts of a batch as a set of bits.  They are worked out whether a rule
+ * asks for them or not: a dozen comparisons, and the rules stay a table.
+ * Context parallelism splits prefill alone, so it counts in these two modes. */
 static unsigned facts_of(const mla_policy *policy,
                          const struct mla__backend *backend,
                          const mla_batch *b, const struct mla__sums *s)
@@ -263,6 +293,8 @@ static unsigned facts_of(const mla_policy *policy,
 
 /* Rules ------------------------------------------------------------------- */
 
+/* Whose rules a batch goes by: those of decode for decode and idle, and for
+ * speculation if the engine runs that on its decode backend. */
 static const struct mla__backend *backend_for(const mla_policy *policy,
                                               mla_mode mode)
 {
@@ -273,6 +305,8 @@ static const struct mla__backend *backend_for(const mla_policy *policy,
     return decode ? policy->decode : policy->prefill;
 }
 
+/* The absorbed form as the platform has it.  ROCm fuses rope into decode alone
+ * and under aiter alone; a CPU with AMX has one operation for every mode. */
 mla_method mla__substitute(const mla_policy *policy, mla_mode mode,
                            const struct mla__backend *backend)
 {
@@ -328,6 +362,8 @@ static mla_method executed(const mla_policy *policy, mla_method method,
                                  : run;
 }
 
+/* A decision by the first rule that hits.  One form for all rows: rules look
+ * at sums over the batch.  Error: NO_METHOD (hip has no chunked form). */
 static mla_status decide_by_rules(const mla_policy *policy,
                                   const struct mla__backend *backend,
                                   const mla_batch *b,
@@ -354,6 +390,8 @@ static mla_status decide_by_rules(const mla_policy *policy,
 
 /* The decision ------------------------------------------------------------ */
 
+/* No new tokens, nothing to attend.  SGLang does not get as far as a dispatch
+ * then; here the answer is MLA, as mla.h says. */
 static void decide_nothing(const mla_batch *b, mla_method *methods,
                            mla_decision *out)
 {
@@ -364,6 +402,8 @@ static void decide_nothing(const mla_batch *b, mla_method *methods,
         methods[i] = MLA_METHOD_MLA;
 }
 
+/* Fills *out for a batch whose mode and rows have been checked.  A backend
+ * without a list of rules is the policy "cost". */
 static mla_status decide(const mla_policy *policy, const mla_batch *b,
                          mla_method *methods, mla_decision *out)
 {
@@ -389,6 +429,8 @@ static mla_status decide(const mla_policy *policy, const mla_batch *b,
     return MLA_OK;
 }
 
+/* Decides into a struct of its own, which is copied as far as the caller's
+ * reaches: a program that was built with an older header has a shorter one. */
 mla_status mla_dispatch(const mla_policy *policy, const mla_batch *batch,
                         mla_method *methods, mla_decision *out)
 {
@@ -402,6 +444,7 @@ mla_status mla_dispatch(const mla_policy *policy, const mla_batch *batch,
     if (b.rows < 0 || !strcmp(mla_mode_name(b.mode), "?"))
         return mla__fail(policy->ctx, MLA_INVALID_ARGUMENT,
                          "batch of %d rows, mode %d", b.rows, (int)b.mode);
+    /* Whatever fails, fails before methods are written to. */
     status = decide(policy, &b, methods, &decision);
     if (status)
         decision = (mla_decision){0};

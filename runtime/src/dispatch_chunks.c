@@ -6,17 +6,24 @@
  * tokens of all rows; short rows are empty in late chunks.  Numbers are
  * int32 and lie in one block, for one copy to the device: computed once per
  * batch, they serve all layers, and nothing is computed a second time.
+ *
+ * The arithmetic is that of serving-semantics section 2.1, with two things
+ * added: whole pages, for gathers by page, and an error where the share of a
+ * row would be nothing.
  */
 #include <string.h>
 
 #include "dispatch.h"
 
+/* The block grows to the largest plan made so far and is then reused, so
+ * steady serving allocates nothing. */
 struct mla_chunks {
     mla_context *ctx;
     int32_t *block;
     size_t room; /* in numbers */
 };
 
+/* Nothing is allocated yet for plans: their size depends on the batch. */
 mla_status mla_chunks_create(mla_context *ctx, mla_chunks **out)
 {
     if (!out)
@@ -39,7 +46,9 @@ void mla_chunks_free(mla_chunks *chunks)
     mla__free(chunks->ctx, chunks);
 }
 
-/* Length and number of the chunks. */
+/* Length and number of the chunks.  A batch without prefixes has none, and
+ * plan->count stays 0.  More rows than the capacity has tokens (or pages)
+ * would make chunks of length 0, without end: refused. */
 static mla_status size_up(mla_chunks *chunks, const int32_t *prefix, int rows,
                           int64_t capacity, int page_size,
                           mla_chunk_plan *plan)
@@ -67,7 +76,8 @@ static mla_status size_up(mla_chunks *chunks, const int32_t *prefix, int rows,
     return MLA_OK;
 }
 
-/* Room for the six arrays. */
+/* Room for the six arrays: lens, cu with one more entry per chunk, and four
+ * figures.  Moving the block ends the pointers of the plan before. */
 static mla_status reserve(mla_chunks *chunks, const mla_chunk_plan *plan)
 {
     size_t n = (size_t)plan->count *
@@ -111,6 +121,8 @@ static void fill_chunk(const int32_t *prefix, int rows, int64_t start,
     *figures[3]++ = empty;
 }
 
+/* Lays the arrays out in the block, points the plan at them, and fills them.
+ * fill_chunk moves figures[] on, so the plan takes its pointers first. */
 static void fill(const mla_chunks *chunks, const int32_t *prefix,
                  mla_chunk_plan *plan)
 {
@@ -134,6 +146,8 @@ static void fill(const mla_chunks *chunks, const int32_t *prefix,
                    figures);
 }
 
+/* The capacity is an int32 so that the sums of a chunk, which are at most
+ * that, are as well. */
 mla_status mla_chunks_plan(mla_chunks *chunks, const int32_t *prefix, int rows,
                            int64_t capacity, int page_size,
                            mla_chunk_plan *out)

@@ -65,6 +65,9 @@ static double longer(double a, double b)
     return a > b ? a : b;
 }
 
+/* The given model over DeepSeek-V3 as default; an older header's is
+ * shorter.  The caller's pointer is dropped: it need not outlive the call.
+ * Error: INVALID_ARGUMENT. */
 static mla_status read_model(mla_policy *policy)
 {
     static const mla_cost_model v3 = {sizeof(v3), 128, 128, 64, 128, 512, 2};
@@ -86,6 +89,8 @@ static mla_status read_model(mla_policy *policy)
     return MLA_OK;
 }
 
+/* As read_model; the profile's name is copied, as a decision's text shows it.
+ * The condition is written so that NaN fails it. */
 static mla_status read_profile(mla_policy *policy)
 {
     const mla_device_profile *given = policy->options.profile;
@@ -110,6 +115,9 @@ static mla_status read_profile(mla_policy *policy)
     return MLA_OK;
 }
 
+/* The rows of the table in docs/dispatch.md, each solved for seconds per unit:
+ * a multiply-add counts 2 FLOP, `element` is the seconds that one element
+ * takes from or to memory. */
 static void set_coefficients(struct mla__cost *c)
 {
     const mla_device_profile *p = &c->profile;
@@ -178,6 +186,7 @@ static void load(const mla_batch *b, int first, int n, struct block *k)
         k->prefix[i] &= -(k->fresh[i] > 0);
 }
 
+/* Floats hold a coefficient to 6e-8, far below what a prediction is worth. */
 static struct coefficients narrow(const struct mla__cost *c)
 {
     return (struct coefficients){
@@ -210,11 +219,15 @@ struct totals {
     int normal_rows;
 };
 
+/* A fixed order, so that the sum does not depend on how a
+ * compiler vectorises. */
 static double sum_lanes(const float lane[LANES])
 {
     return ((double)lane[0] + lane[1]) + ((double)lane[2] + lane[3]);
 }
 
+/* Four independent sums per form: a compiler may not reorder sums of floats,
+ * and so could not add one alone in parallel. */
 static void add_times(const struct block *k, struct totals *sum)
 {
     float normal[LANES] = {0}, absorbed[LANES] = {0}, best[LANES] = {0};
@@ -231,6 +244,7 @@ static void add_times(const struct block *k, struct totals *sum)
     sum->best += sum_lanes(best);
 }
 
+/* By masks instead of branches, as the rest of the loop over rows. */
 static void add_expanded(const struct block *k, struct totals *sum)
 {
     int64_t prefix = 0, fresh = 0;
@@ -271,7 +285,9 @@ static struct totals total_times(const struct mla__cost *c, const mla_batch *b,
     return sum;
 }
 
-/* What chunks add to the expanded form of rows with these figures. */
+/* What chunks add to the expanded form of rows with these figures, in
+ * seconds: launches, and a merge of all new tokens, per chunk.  Nothing where
+ * one shot suffices. */
 static double chunk_time(const mla_policy *policy, int rows,
                          const struct mla__sums *s)
 {
@@ -288,6 +304,7 @@ static double chunk_time(const mla_policy *policy, int rows,
 
 /* Choice ------------------------------------------------------------------ */
 
+/* All rows in one form; a tie is absorbed. */
 static void choose_one(const mla_policy *policy, const mla_batch *b,
                        const struct mla__sums *s, const struct totals *sum,
                        mla_decision *out)
@@ -323,6 +340,8 @@ static void choose_both(const mla_policy *policy, const mla_batch *b,
     out->reason = "each row in its faster form";
 }
 
+/* Of the three candidates the least.  A split in which one side is empty is
+ * one of the other two. */
 static void choose(const mla_policy *policy, const mla_batch *b,
                    const struct mla__sums *s, mla_method *methods,
                    mla_decision *out)
@@ -342,6 +361,8 @@ static void write_methods(const mla_decision *d, int rows, mla_method *methods)
         methods[i] = !d->split || methods[i] ? d->run : MLA_METHOD_MLA;
 }
 
+/* What must not depend on its neighbours or on a replay is absorbed
+ * throughout, before any time is looked at. */
 void mla__cost_decide(const mla_policy *policy, const mla_batch *batch,
                       const struct mla__sums *sums, mla_method *methods,
                       mla_decision *out)

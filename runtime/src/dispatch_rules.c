@@ -12,6 +12,7 @@
 
 #include "dispatch.h"
 
+/* Short names, so that a rule stays on two lines. */
 #define CAPTURED MLA__CAPTURED
 #define PLAIN MLA__PLAIN
 #define NO_PREFIX MLA__NO_PREFIX
@@ -29,19 +30,25 @@
 
 /* Lists that backends are put together from ------------------------------- */
 
+/* Deterministic inference is absorbed throughout, with backends that have it
+ * (others are refused when a policy is made). */
 static const struct mla__rule determinism[] = {
     {MLA__DETERMINISTIC, 0, SUB, "deterministic inference"}, END};
 
+/* fa4 on other devices: unconditionally, decode included. */
 static const struct mla__rule other_than_sm100[] = {
     {ALWAYS, MLA__SM100, METHOD(MHA_CHUNKED_KV),
      "this device has the expanded form only"},
     END};
 
+/* Rows 1 and 2 of the common rules (serving-semantics section 1.4). */
 static const struct mla__rule graphs[] = {
     {CAPTURED, 0, METHOD(MLA), "inside a captured graph"},
     {MLA__CONTEXT_PARALLEL, 0, SUB, "context-parallel prefill"},
     END};
 
+/* Row 3 of the common rules, in two because its condition is an "or": a prefix
+ * of none, or one that is long.  Only some backends have it. */
 static const struct mla__rule one_shot[] = {
     {PLAIN | NO_PREFIX | FITS, RAGGED_OFF, METHOD(MHA_ONE_SHOT),
      "no prefix, and all fits one shot"},
@@ -49,6 +56,8 @@ static const struct mla__rule one_shot[] = {
      METHOD(MHA_ONE_SHOT), "long prefix, and all fits one shot"},
     END};
 
+/* Rows 4 and 5.  The last four rules give the same method; there are four of
+ * them so that a decision can say which condition failed. */
 static const struct mla__rule chunked[] = {
     {PLAIN | NO_PREFIX, RAGGED_OFF, METHOD(MHA_CHUNKED_KV),
      "no prefix: zero chunks"},
@@ -60,6 +69,8 @@ static const struct mla__rule chunked[] = {
     {ALWAYS, 0, SUB, "short prefix: below the threshold"},
     END};
 
+/* Chunks for a prefix of any length: no threshold, no one shot, and context
+ * parallelism is not looked at. */
 static const struct mla__rule trtllm[] = {
     {CAPTURED, 0, METHOD(MLA), "inside a captured graph"},
     {PLAIN | NO_PREFIX, 0, METHOD(MHA_CHUNKED_KV), "no prefix: zero chunks"},
@@ -68,26 +79,34 @@ static const struct mla__rule trtllm[] = {
     {ALWAYS, 0, SUB, "chunked prefix is disabled"},
     END};
 
+/* triton looks at graphs before determinism and not at context parallelism, so
+ * its lists are not the common ones. */
 static const struct mla__rule triton_graphs[] = {
     {CAPTURED, 0, METHOD(MLA), "inside a captured graph"}, END};
 
+/* The expanded form only where there is no prefix at all. */
 static const struct mla__rule triton[] = {
     {PLAIN | NO_PREFIX, 0, METHOD(MHA), "no prefix"},
     {ALWAYS, PLAIN, SUB, "not a plain extend"},
     {ALWAYS, 0, SUB, "a prefix, of any length"},
     END};
 
+/* aiter's MHA reads the prefix inside the backend, so the rules have no
+ * threshold; mla__expanded turns it into a form of ours. */
 static const struct mla__rule aiter[] = {
     {CAPTURED, 0, METHOD(MHA), "inside a captured graph"},
     {PLAIN, 0, METHOD(MHA), "the backend reads the prefix itself"},
     {ALWAYS, 0, METHOD(MLA), "not a plain extend"},
     END};
 
+/* Sparse attention: MLA__DENSE stands for the backend's own test, which
+ * dense_allowed in dispatch.c repeats. */
 static const struct mla__rule dsa[] = {
     {MLA__DENSE, 0, METHOD(MHA_ONE_SHOT), "short enough for dense prefill"},
     {ALWAYS, 0, METHOD(MLA), "no dense prefill"},
     END};
 
+/* The layer decides first: a sparse one has one body for all modes. */
 static const struct mla__rule ascend[] = {
     {MLA__DSA_LAYER, 0, METHOD(DSA_NPU), "a sparse layer"},
     {PLAIN, 0, METHOD(MHA_NPU), "plain extend"},
@@ -96,6 +115,7 @@ static const struct mla__rule ascend[] = {
 
 /* Backends ---------------------------------------------------------------- */
 
+/* The lists of triton, also of every name that SGLang has no rules for. */
 #define TRITON_RULES                                                          \
     {                                                                         \
         triton_graphs, determinism, triton, NULL                              \
@@ -138,6 +158,7 @@ const struct mla__backend *mla__backend_at(int i)
     return i >= 0 && i < count ? &backends[i] : NULL;
 }
 
+/* Names are compared exactly, case included: they are an engine's flags. */
 const struct mla__backend *mla__backend_find(const char *name)
 {
     const struct mla__backend *b;
@@ -147,6 +168,8 @@ const struct mla__backend *mla__backend_find(const char *name)
     return NULL;
 }
 
+/* The lists in order, each from its top.  NULL only for "cost", which has
+ * none. */
 const struct mla__rule *mla__rule_find(const struct mla__backend *backend,
                                        unsigned facts)
 {
@@ -165,6 +188,7 @@ const char *mla_policy_backend(int i)
     return b ? b->name : NULL;
 }
 
+/* -1 in the table: 32 and 64 are kept, any other size becomes 64. */
 int mla_backend_page_size(const char *backend, int page_size)
 {
     const struct mla__backend *b = backend ? mla__backend_find(backend) : NULL;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * dispatch_text.c: methods and modes by name, decisions and policies as text.
+ *
+ * The table of a policy is made from the very rules that decide, and its grid
+ * by deciding; docs/dispatch.md holds such tables, and a test compares them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +12,8 @@
 
 /* Names ------------------------------------------------------------------- */
 
+/* Both tables are indexed by the enums' numbers, which are dense and part of
+ * the ABI (mla.h). */
 static const struct {
     const char *name, *text;
     mla_method run;
@@ -25,6 +30,7 @@ static const char *const modes[] = {
 #undef MODE_ROW
 };
 
+/* False for MLA_METHOD_NONE and for numbers that a newer header may know. */
 static bool is_method(mla_method method)
 {
     return (int)method >= 0 &&
@@ -63,6 +69,8 @@ struct text {
 static void put(struct text *t, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Appends as snprintf would: writes what there is room for, NUL included, and
+ * counts what there would be.  Once full, nothing more is written. */
 static void put(struct text *t, const char *format, ...)
 {
     bool room = t->used < t->size;
@@ -78,6 +86,7 @@ static void put(struct text *t, const char *format, ...)
 
 /* A decision -------------------------------------------------------------- */
 
+/* Predicted times of one layer, in microseconds; only "cost" predicts. */
 static void put_times(struct text *t, const mla_decision *d)
 {
     put(t, " (expanded %.1f us, absorbed %.1f us", d->normal_time * 1e6,
@@ -88,6 +97,7 @@ static void put_times(struct text *t, const mla_decision *d)
     put(t, ")");
 }
 
+/* The figures that a rule compared with; all rules use the same ones. */
 static void put_thresholds(struct text *t, const mla_policy *policy)
 {
     put(t, " (chunked_prefix_threshold %lld, max_chunk_capacity %lld%s)",
@@ -96,6 +106,8 @@ static void put_thresholds(struct text *t, const mla_policy *policy)
         policy->chunked_off ? ", chunked prefix off" : "");
 }
 
+/* A decision of an older, shorter struct has not all the figures: no text.  A
+ * predicted time is what tells a decision of "cost" from one by rules. */
 size_t mla_dispatch_reason(const mla_policy *policy,
                            const mla_decision *decision, char *text,
                            size_t size)
@@ -120,6 +132,8 @@ size_t mla_dispatch_reason(const mla_policy *policy,
 
 /* A policy ---------------------------------------------------------------- */
 
+/* What a rule asks for, as words, comma-separated; "otherwise" when it asks
+ * for nothing.  No rule both needs and forbids a fact. */
 static void put_facts(struct text *t, unsigned needed, unsigned forbidden)
 {
     static const char *const words[][2] = {
@@ -140,6 +154,8 @@ static void put_facts(struct text *t, unsigned needed, unsigned forbidden)
         put(t, "otherwise");
 }
 
+/* One rule, numbered as put_rules counts.  What MLA__SUBSTITUTE stands for is
+ * shown as in decode, the mode that has most forms of its own. */
 static void put_rule(struct text *t, const mla_policy *policy,
                      const struct mla__backend *b, const struct mla__rule *r,
                      int number)
@@ -166,6 +182,8 @@ static void put_rules(struct text *t, const mla_policy *policy,
                 put_rule(t, policy, b, r, ++number);
 }
 
+/* The coefficients in nanoseconds, in the form of the equations of
+ * docs/dispatch.md: S keys, T new tokens, pairs the unmasked ones. */
 static void put_cost(struct text *t, const mla_policy *policy)
 {
     const struct mla__cost *c = &policy->cost;
@@ -182,6 +200,7 @@ static void put_cost(struct text *t, const mla_policy *policy)
         c->absorbed_query * 1e9, c->fixed * 1e6);
 }
 
+/* The head of the table: the options that rules of any backend may ask for. */
 static void put_options(struct text *t, const mla_policy *policy)
 {
     const mla_policy_options *o = &policy->options;
@@ -200,6 +219,8 @@ static void put_options(struct text *t, const mla_policy *policy)
         policy->chunked_off ? "off" : "on");
 }
 
+/* The method for one request.  It asks mla_dispatch itself, so the table shows
+ * what is done and not what the rules are thought to say. */
 static const char *cell(const mla_policy *policy, mla_mode mode,
                         int32_t prefix, int32_t fresh)
 {
@@ -211,6 +232,8 @@ static const char *cell(const mla_policy *policy, mla_mode mode,
     return mla_method_name(d.method);
 }
 
+/* Prefixes stand on both sides of the default thresholds, 8192 and 131072, and
+ * at 1, the shortest that is not none. */
 static void put_grid(struct text *t, const mla_policy *policy)
 {
     static const int32_t prefix[] = {0,    1,     4096,   8191,
@@ -232,6 +255,8 @@ static void put_grid(struct text *t, const mla_policy *policy)
     }
 }
 
+/* Every mode for a prefix that just reaches the default threshold, so that an
+ * extend and a verify of as many tokens show their difference. */
 static void put_modes(struct text *t, const mla_policy *policy)
 {
     put(t, "one request, prefix 8192, 4 new tokens, by mode:\n");
@@ -239,6 +264,7 @@ static void put_modes(struct text *t, const mla_policy *policy)
         put(t, "  %-14s %s\n", modes[m], cell(policy, (mla_mode)m, 8192, 4));
 }
 
+/* Rules of decode come second, if they are others than prefill's. */
 size_t mla_dispatch_table(const mla_policy *policy, char *text, size_t size)
 {
     struct text t = {text, size, 0};

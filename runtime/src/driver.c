@@ -8,7 +8,8 @@
 
 #include "internal.h"
 
-/* Options before environment before the name that every installation has. */
+/* Options before environment before the name that every installation has.  The
+ * one chosen is the only one tried: another driver would be another device. */
 static const char *library_name(const mla_context *ctx)
 {
     const char *env = getenv("MLA_DRIVER");
@@ -25,13 +26,19 @@ static bool look_up(void *handle, const char *symbol, void *slot)
     return address != NULL;
 }
 
-/* The first symbol that the library lacks, or NULL when the table is full. */
+/* The first symbol that the library lacks, or NULL when the table is
+ * full.  What only some kernels need may be missing; whoever needs it
+ * asks for NULL. */
 static const char *fill(struct mla__driver *d)
 {
 #define MLA__LOOK_UP(type, member, symbol, params)                           \
     if (!look_up(d->handle, #symbol, &d->member))                            \
         return #symbol;
     MLA__DRIVER_LIST(MLA__LOOK_UP)
+#undef MLA__LOOK_UP
+#define MLA__LOOK_UP(type, member, symbol, params)                           \
+    look_up(d->handle, #symbol, &d->member);
+    MLA__DRIVER_OPTIONAL(MLA__LOOK_UP)
 #undef MLA__LOOK_UP
     return NULL;
 }
@@ -60,6 +67,7 @@ mla_status mla__driver_open(mla_context *ctx)
     return status;
 }
 
+/* RTLD_NODELETE: dlclose gives the handle back, the code stays. */
 void mla__driver_close(mla_context *ctx)
 {
     if (ctx->driver.handle)

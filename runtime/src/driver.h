@@ -71,11 +71,41 @@
     X(int, stream_capturing, cuStreamIsCapturing,                            \
       (void *stream, int *status))
 
+/* Functions that only some kernels need: a driver that is older than CUDA 12
+ * has none of them, and their members are NULL then. */
+#define MLA__DRIVER_OPTIONAL(X)                                              \
+    X(int, launch_ex, cuLaunchKernelEx,                                      \
+      (const struct mla__launch_config *config, void *function,              \
+       void **params, void **extra))                                         \
+    X(int, encode_tiled, cuTensorMapEncodeTiled,                             \
+      (void *map, int type, unsigned rank, void *address,                    \
+       const uint64_t *dims, const uint64_t *strides, const uint32_t *box,   \
+       const uint32_t *steps, int interleave, int swizzle, int promotion,    \
+       int fill))
+
+/* CUlaunchAttribute and CUlaunchConfig of cuda.h. */
+struct mla__launch_attribute {
+    int id;
+    char pad[4];
+    union {
+        unsigned cluster[3];
+        char room[64];
+    } value;
+};
+
+struct mla__launch_config {
+    unsigned grid[3], block[3], smem;
+    void *stream;
+    struct mla__launch_attribute *attributes;
+    unsigned count;
+};
+
 struct mla__driver {
     void *handle;
     char *path;
 #define MLA__DRIVER_MEMBER(type, member, symbol, params) type(*member) params;
     MLA__DRIVER_LIST(MLA__DRIVER_MEMBER)
+    MLA__DRIVER_OPTIONAL(MLA__DRIVER_MEMBER)
 #undef MLA__DRIVER_MEMBER
 };
 
@@ -97,11 +127,13 @@ enum mla__cuda {
     MLA__ATTR_SMEM_OPTIN = 97,
     MLA__FUNC_MAX_DYNAMIC_SMEM = 8,
     MLA__JIT_ERROR_LOG = 5,
-    MLA__JIT_ERROR_LOG_SIZE = 6
+    MLA__JIT_ERROR_LOG_SIZE = 6,
+    MLA__LAUNCH_CLUSTER = 4
 };
 
 /* Opens the library named by the options, $MLA_DRIVER or libcuda.so.1 and
- * looks every symbol up.  Error NO_DRIVER names what is missing. */
+ * looks every symbol up.  Error NO_DRIVER names what is missing; the optional
+ * ones may be. */
 mla_status mla__driver_open(mla_context *ctx);
 void mla__driver_close(mla_context *ctx);
 

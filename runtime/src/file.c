@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * file.c: reading a file of a set, and knowing that it is the one.
+ *
+ * A set is a directory, or files that the caller has in memory; both are read
+ * by the path that the manifest has for them and checked against its hash each
+ * time, so a source or cubin that was edited never reaches the GPU.  The
+ * manifest itself is believed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,9 +14,12 @@
 
 #include "internal.h"
 
+/* 256 MiB: a path that leads to something else than a source or a cubin is
+ * refused before memory is asked for. */
 enum { MAX_FILE_BYTES = 1 << 28 };
 
-/* A path of a manifest stays below its directory. */
+/* A path of a manifest stays below its directory: not empty, not absolute, no
+ * component "..".  Symbolic links are the directory's owner's business. */
 static bool is_inside(const char *path)
 {
     if (*path == 0 || *path == '/')
@@ -24,8 +32,9 @@ static bool is_inside(const char *path)
     return true;
 }
 
-/* The whole of a regular file of reasonable size; a directory or a device is
- * not one. */
+/* The whole of a regular file of reasonable size, NUL-terminated; a
+ * directory or a device is not one.  On failure *out may hold memory, which
+ * the caller frees. */
 static mla_status read_stream(mla_context *ctx, FILE *file, const char *path,
                               char **out, size_t *bytes)
 {
@@ -44,7 +53,7 @@ static mla_status read_stream(mla_context *ctx, FILE *file, const char *path,
     return MLA_OK;
 }
 
-/* An empty `want` means that the manifest states no hash. */
+/* Error CORRUPT.  An empty `want` means that the manifest states no hash. */
 static mla_status check_hash(mla_context *ctx, const char *path,
                              const char *want, const char *data, size_t bytes)
 {
@@ -59,7 +68,8 @@ static mla_status check_hash(mla_context *ctx, const char *path,
                      want);
 }
 
-/* The file of a set in memory, copied. */
+/* The file of a set in memory, copied, as callers free what they get.  Paths
+ * are compared as text: both are the manifest's. */
 static mla_status copy_file(mla_context *ctx, const mla_kernels *set,
                             const char *path, char **out, size_t *bytes)
 {
@@ -79,6 +89,8 @@ static mla_status copy_file(mla_context *ctx, const mla_kernels *set,
                      path);
 }
 
+/* Copies and checks a file in memory like one on disk: the caller of
+ * mla_load_files may have it from anywhere. */
 mla_status mla__set_file(mla_context *ctx, const mla_kernels *set,
                          const char *path, const char *hash, char **out,
                          size_t *bytes)
@@ -100,6 +112,8 @@ mla_status mla__set_file(mla_context *ctx, const mla_kernels *set,
     return status;
 }
 
+/* Path and hash are the manifest's; the directory is the caller's and may be
+ * anything that fopen takes. */
 mla_status mla__read_file(mla_context *ctx, const char *directory,
                           const char *path, const char *hash, char **out,
                           size_t *bytes)

@@ -12,6 +12,7 @@
 
 #include "cache.h"
 
+/* key, error and image are the flying thread's, good until its flight lands. */
 struct flight {
     const char *key;
     struct flight *next;
@@ -35,11 +36,13 @@ static void forget_flights(void)
     flights = NULL;
 }
 
+/* Once per process, at the first flight. */
 static void watch_forks(void)
 {
     pthread_atfork(NULL, NULL, forget_flights);
 }
 
+/* The flight of that key, or NULL.  The mutex is held. */
 static struct flight *find(const char *key)
 {
     struct flight *f = flights;
@@ -68,6 +71,8 @@ static struct flight *join(struct flight *mine)
     return other;
 }
 
+/* Not there if the process was forked meanwhile: a child's list
+ * begins empty. */
 static void unlink_flight(struct flight *mine)
 {
     struct flight **at = &flights;
@@ -106,6 +111,7 @@ static mla_status copy(mla_context *ctx, const struct flight *other,
     return MLA_OK;
 }
 
+/* Done with another's flight; its thread waits for the last who leaves. */
 static void leave(struct flight *other)
 {
     pthread_mutex_lock(&mutex);

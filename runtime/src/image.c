@@ -2,6 +2,12 @@
  *
  * image.c: where a kernel's image comes from, and the key that the cache
  * knows it by.
+ *
+ * mla__image_find asks what costs no compilation, mla__image_compile the
+ * compiler.  They are apart so that prepare.c can load all of the former
+ * before it starts threads for the latter.  A source is read and hashed in
+ * either case: that is what a warm start pays for knowing that its kernels are
+ * those of the manifest (docs/jit-cache.md).
  */
 #include <string.h>
 
@@ -46,13 +52,22 @@ static mla_status own_cubin(mla_context *ctx, const mla_kernel *k,
                          &out->bytes);
 }
 
-/* The source, which is what the manifest says or an error. */
+/* The source, which is what the manifest says or an error.  *source is the
+ * caller's to free.  A compiler would take a NUL for the end. */
 static mla_status read_source(mla_context *ctx, const mla_kernel *k,
                               char **source)
 {
-    size_t bytes;
-    return mla__set_file(ctx, k->owner, k->source, k->source_hash, source,
-                         &bytes);
+    size_t bytes, length;
+    mla_status status = mla__set_file(ctx, k->owner, k->source,
+                                      k->source_hash, source, &bytes);
+
+    length = status ? bytes : strlen(*source);
+    if (length == bytes)
+        return status;
+    mla__free(ctx, *source);
+    *source = NULL;
+    return mla__fail(ctx, MLA_COMPILE, "%s: a NUL behind %zu bytes", k->source,
+                     length);
 }
 
 /* An edited source is an error, whether or not the cache has the image of the
@@ -82,6 +97,7 @@ static bool has_cubin(const mla_kernel *k)
     return !set->files;
 }
 
+/* A cubin of the set wins over the cache and is not kept there. */
 mla_status mla__image_find(mla_context *ctx, const mla_kernel *k,
                            enum mla__kind kind, struct mla__image *out,
                            bool *found)
@@ -98,6 +114,7 @@ mla_status mla__image_find(mla_context *ctx, const mla_kernel *k,
 /* Compiling ---------------------------------------------------------------
  */
 
+/* What a compilation is of; lives on mla__image_compile's stack. */
 struct work {
     const mla_kernel *k;
     enum mla__kind kind;
@@ -116,7 +133,8 @@ static bool includes(const char *source)
     return false;
 }
 
-/* Another process may have published it while this one waited. */
+/* Under the key's lock: another process may have published the image while
+ * this one waited, so the cache is asked once more. */
 static mla_status make(mla_context *ctx, void *user, struct mla__image *out)
 {
     const struct work *w = user;
@@ -138,6 +156,8 @@ static mla_status make(mla_context *ctx, void *user, struct mla__image *out)
     return status;
 }
 
+/* NVRTC first: without it nothing will be written that a sweep makes
+ * room for. */
 mla_status mla__image_begin(mla_context *ctx)
 {
     mla_status status = mla__nvrtc_open(ctx);
@@ -146,6 +166,8 @@ mla_status mla__image_begin(mla_context *ctx)
     return status;
 }
 
+/* There is no key only where the file of the NVRTC that is open cannot
+ * be read. */
 mla_status mla__image_compile(mla_context *ctx, const mla_kernel *k,
                               enum mla__kind kind, struct mla__image *out)
 {

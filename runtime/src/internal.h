@@ -8,8 +8,11 @@
  * below), kernels.c (which kernel for this device), cache*.c, flight.c and
  * image.c (compiled code, from the cache or the compiler), module.c (code
  * onto the device), prepare.c (many at once), args.c (the argument block),
- * launch.c (grid rule and launch).  Beside them pool*.c (the latent pool, see
- * pool.h) and dispatch*.c (policies, see dispatch.h).
+ * capture.c, tensor_map.c (parameters for the copy engine) and launch.c (grid
+ * rule and launch).  Beside them pool*.c (the latent pool, see pool.h),
+ * decode*.c (the decode step, see decode_step.h), dispatch*.c (policies, see
+ * dispatch.h) and, on top of all, layer*.c (a whole layer, see layer.h) with
+ * call.c (argument blocks by name), gemm.c and cublas.c (plain products).
  */
 #ifndef MLA_INTERNAL_H
 #define MLA_INTERNAL_H
@@ -24,7 +27,9 @@
 #include "nvrtc.h"
 
 enum {
-    MLA__MAX_FACTORS = 4, /* per grid axis */
+    MLA__MAX_FACTORS = 4, /* per grid axis, and per size of a tensor map */
+    MLA__MAX_MAPS = 6,    /* tensor maps of a kernel */
+    MLA__MAX_RANK = 5,    /* of a tensor map */
     MLA__SHA256_HEX = 64, /* characters of a hash as text */
     MLA__SMEM_DEFAULT = 49152 /* bytes of dynamic smem without opt-in */
 };
@@ -66,6 +71,33 @@ struct mla__axis {
     int64_t max;
 };
 
+/* What decode_plan's manifest says of its work list (decode_step.h). */
+struct mla__work_list {
+    int header_ints, item_ints;                    /* sizes, in int32 */
+    int cut_items, first_cut_slots, cut_slots;     /* what a cut adds */
+    int items_at, slots_at, status_at;             /* in the header */
+    int item_overflow, slot_overflow, short_request; /* status bits */
+};
+
+/* A product of factors; a factor may be the constant alone. */
+struct mla__product {
+    int count;
+    struct mla__factor factor[MLA__MAX_FACTORS];
+};
+
+/* A parameter behind the argument struct: how the copy engine sees a tensor
+ * whose address is an argument (cuTensorMapEncodeTiled).  Bytes of stride[i]
+ * lie between neighbours along dimension i + 1. */
+struct mla__tensor_map {
+    char *name;
+    int pointer; /* field */
+    int back;    /* steps of dimension 1 that the tensor begins before it */
+    int rank;
+    struct mla__product dim[MLA__MAX_RANK], stride[MLA__MAX_RANK - 1];
+    uint32_t box[MLA__MAX_RANK];
+    int type, swizzle, promotion; /* cuda.h's numbers */
+};
+
 struct mla_kernel {
     mla_kernels *owner;
     char *symbol, *family, *variant, *arch_name, *dtype, *source, *cubin;
@@ -77,8 +109,14 @@ struct mla_kernel {
     size_t args_size;
     unsigned all_choices; /* a bit per set of one_of; 0: no such rule */
     int block[3];
+    int min_ctas; /* blocks per SM that it is made for */
+    int max_rows; /* mqa_decode: most rows that its tile is the best for */
+    struct mla__work_list work_list; /* decode_plan */
     int64_t smem_dynamic, smem_static;
     struct mla__axis grid[3];
+    unsigned cluster[3]; /* blocks; 0: not launched in clusters */
+    int map_count;
+    struct mla__tensor_map *maps; /* in the order of the parameters */
     void *module, *function; /* CUmodule, CUfunction; NULL until prepared */
 };
 
@@ -167,6 +205,16 @@ mla_status mla__module_load(mla_kernel *k, const struct mla__image *image,
  * cannot run it. */
 mla_status mla__module_kind(mla_kernel *k, enum mla__kind *kind);
 
+/* capture.c -------------------------------------------------------------- */
+
+/* Whether work for the stream would end up in a graph, or break a capture.
+ * Returns a CUresult. */
+int mla__capturing(const struct mla__driver *driver, void *stream, bool *out);
+
+/* mla_prepare, unless the stream is being captured: then the kernel has to be
+ * there.  Error CAPTURING. */
+mla_status mla__ready(mla_kernel *kernel, void *stream);
+
 /* args.c, launch.c ------------------------------------------------------- */
 
 /* Index of the field, or -1. */
@@ -184,5 +232,19 @@ mla_status mla__check_fields(const mla_kernel *kernel,
  * Errors: RANGE if a count is negative (names it). */
 mla_status mla__grid(const mla_kernel *kernel, const unsigned char *block,
                      unsigned grid[3]);
+
+/* tensor_map.c ----------------------------------------------------------- */
+
+/* What cuTensorMapEncodeTiled fills: opaque, for the device alone. */
+struct mla__map_bytes {
+    _Alignas(128) unsigned char byte[128];
+};
+
+/* Encodes the kernel's tensor maps for a block whose fields have been checked.
+ * Errors: NO_DRIVER if the driver knows no tensor maps, RANGE or MISALIGNED if
+ * the tensor is beyond them (names the map). */
+mla_status mla__encode_maps(const mla_kernel *kernel,
+                            const unsigned char *block,
+                            struct mla__map_bytes maps[MLA__MAX_MAPS]);
 
 #endif

@@ -5,6 +5,10 @@
  * The parser keeps the first error and the place where it stood; every
  * function returns NULL or false after it.  Nodes form a chain, newest first,
  * so that a failed parse frees what it made without walking a broken tree.
+ *
+ * It is here because memory comes from the context's allocator, node by node:
+ * JSON libraries have one allocator per process.  Reading a manifest of some
+ * hundred kilobytes takes about a millisecond.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,20 +18,27 @@
 #include "internal.h"
 #include "json.h"
 
+/* The parser calls itself once per level, so depth is stack; manifests are
+ * about 8 levels deep. */
 enum { MAX_DEPTH = 64 };
 
 struct parser {
     mla_context *ctx;
-    char *start, *p;
+    char *p;
     struct mla__json *last; /* chain of all nodes */
     const char *error;
     bool no_memory;
+    /* Of the text as it came: strings are decoded in place, so a newline that
+     * lies behind p may be one of theirs. */
+    int line;
+    const char *line_start;
 };
 
 static struct mla__json *value(struct parser *s, int depth);
 
-/* Keeps the first error, whose place is where the parser stands.  Returns NULL
- * so that any function can end with it. */
+/* Keeps the first error, whose place is where the parser stands.  Returns
+ * NULL so that any function can end with it; later errors are consequences of
+ * the first. */
 static void *refuse(struct parser *s, const char *error)
 {
     if (!s->error)
@@ -35,9 +46,17 @@ static void *refuse(struct parser *s, const char *error)
     return NULL;
 }
 
+/* The four blanks of RFC 8259 section 2. */
 static void skip_space(struct parser *s)
 {
-    s->p += strspn(s->p, " \t\r\n");
+    for (;; s->p++) {
+        if (*s->p == '\n') {
+            s->line++;
+            s->line_start = s->p + 1;
+        } else if (*s->p != ' ' && *s->p != '\t' && *s->p != '\r') {
+            return;
+        }
+    }
 }
 
 /* Steps over the character if it is next, leading blanks included. */
@@ -66,7 +85,7 @@ static struct mla__json *node(struct parser *s, enum mla__json_type type)
 
 /* Strings --------------------------------------------------------------- */
 
-/* Four hexadecimal digits as a number, or -1. */
+/* Four hexadecimal digits as a number, or -1; stops at the end of the text. */
 static int hex4(const char *p)
 {
     int v = 0;
@@ -101,7 +120,8 @@ static char *put_utf8(char *out, unsigned c)
     return out;
 }
 
-/* \uXXXX after the 'u', with its second half if it is a surrogate. */
+/* \uXXXX after the 'u', with its second half if it is a surrogate.  \u0000 is
+ * refused: strings end with NUL here. */
 static char *unicode_escape(struct parser *s, char *out)
 {
     int c = hex4(s->p), low;
@@ -138,7 +158,9 @@ static char *escape(struct parser *s, char *out)
     return out + 1;
 }
 
-/* Decodes in place: no escape is shorter than what it stands for. */
+/* Decodes in place: no escape is shorter than what it stands for, and the NUL
+ * overwrites the closing quote at the latest.  Bytes above 0x7f are kept as
+ * they are. */
 static char *string(struct parser *s)
 {
     char *begin, *out;
@@ -166,6 +188,7 @@ static char *string(struct parser *s)
 
 /* Numbers and words ----------------------------------------------------- */
 
+/* The end of a run of digits, which may be empty. */
 static char *digits(char *p)
 {
     return p + strspn(p, "0123456789");
@@ -220,6 +243,8 @@ static struct mla__json *number(struct parser *s)
     return n;
 }
 
+/* true, false, null; anything else must be a number, whose error is the one
+ * for a character that begins no value. */
 static struct mla__json *word(struct parser *s)
 {
     static const struct {
@@ -245,6 +270,8 @@ static struct mla__json *word(struct parser *s)
 
 /* Containers ------------------------------------------------------------ */
 
+/* Behind the '['.  Children are appended at the tail, so they keep
+ * their order. */
 static struct mla__json *array(struct parser *s, int depth)
 {
     struct mla__json *n = node(s, MLA__JSON_ARRAY);
@@ -262,7 +289,9 @@ static struct mla__json *array(struct parser *s, int depth)
     return take(s, ']') ? n : refuse(s, "',' or ']' is expected");
 }
 
-/* "key": value; the value goes to *tail. */
+/* "key": value; the value goes to *tail.  Looking for the key among the
+ * members before it is quadratic, but objects of a manifest have a few dozen
+ * at most. */
 static bool named_member(struct parser *s, struct mla__json *object,
                          struct mla__json **tail, int depth)
 {
@@ -284,6 +313,7 @@ static bool named_member(struct parser *s, struct mla__json *object,
     return true;
 }
 
+/* Behind the '{'. */
 static struct mla__json *object(struct parser *s, int depth)
 {
     struct mla__json *n = node(s, MLA__JSON_OBJECT);
@@ -319,6 +349,7 @@ static struct mla__json *value(struct parser *s, int depth)
 
 /* Face ------------------------------------------------------------------ */
 
+/* Every node exactly once, however broken the tree is. */
 static void free_chain(mla_context *ctx, struct mla__json *n)
 {
     while (n) {
@@ -346,20 +377,19 @@ static struct mla__json *close_chain(struct mla__json *last,
 /* Line and column of the place where the parser stopped. */
 static void locate(const struct parser *s, struct mla__json_error *error)
 {
-    error->line = 1;
-    error->column = 1;
+    error->line = s->line;
+    error->column = (int)(s->p - s->line_start) + 1;
     error->text = s->error;
-    for (const char *p = s->start; p < s->p; p++) {
-        error->column = *p == '\n' ? 1 : error->column + 1;
-        error->line += *p == '\n';
-    }
 }
 
+/* The chain is closed only when all went well: until then s.last is what owns
+ * the nodes. */
 mla_status mla__json_parse(mla_context *ctx, char *text,
                            struct mla__json **out,
                            struct mla__json_error *error)
 {
-    struct parser s = {.ctx = ctx, .start = text, .p = text};
+    struct parser s = {
+        .ctx = ctx, .p = text, .line = 1, .line_start = text};
     struct mla__json *root = value(&s, 0);
 
     *out = NULL;

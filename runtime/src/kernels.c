@@ -8,7 +8,9 @@
 
 #include "internal.h"
 
-/* The set of a directory (files NULL) or of files in memory. */
+/* The set of a directory (files NULL) or of files in memory.  Only the
+ * manifest is read now; it must be one text, as a parser of C strings would
+ * stop at a NUL. */
 static mla_status load(mla_context *ctx, const char *name,
                        const mla_file *files, int count, mla_kernels **out)
 {
@@ -26,6 +28,10 @@ static mla_status load(mla_context *ctx, const char *name,
                  ? mla__set_file(ctx, set, "manifest.json", "", &set->text,
                                  &bytes)
                  : mla__fail(ctx, MLA_OUT_OF_MEMORY, "%s", name);
+    if (!status && strlen(set->text) < bytes)
+        status = mla__fail(ctx, MLA_BAD_MANIFEST,
+                           "%s/manifest.json: a NUL behind %zu bytes", name,
+                           strlen(set->text));
     if (!status)
         status = mla__manifest_parse(set);
     if (status)
@@ -44,6 +50,8 @@ mla_status mla_load(mla_context *ctx, const char *directory,
     return load(ctx, directory, NULL, 0, out);
 }
 
+/* The array stays the caller's: it is looked into whenever a kernel
+ * is prepared. */
 mla_status mla_load_files(mla_context *ctx, const char *name,
                           const mla_file *files, int count, mla_kernels **out)
 {
@@ -57,7 +65,8 @@ mla_status mla_load_files(mla_context *ctx, const char *name,
     return load(ctx, name, files, count, out);
 }
 
-/* Also the module, if the device is still there to unload it from. */
+/* What the kernel owns; also the module, if the device is still there to
+ * unload it from (in a forked child it is not). */
 static void free_kernel(mla_context *ctx, mla_kernel *k)
 {
     char *const text[] = {k->symbol, k->family, k->variant, k->arch_name,
@@ -76,8 +85,12 @@ static void free_kernel(mla_context *ctx, mla_kernel *k)
         mla__free(ctx, k->fields[i].doc);
     }
     mla__free(ctx, k->fields);
+    for (int i = 0; i < k->map_count; i++)
+        mla__free(ctx, k->maps[i].name);
+    mla__free(ctx, k->maps);
 }
 
+/* Takes sets that a failed parse left half read. */
 void mla_kernels_free(mla_kernels *set)
 {
     if (!set)
@@ -111,6 +124,7 @@ const char *mla_kernels_manifest(const mla_kernels *set)
     return set->text;
 }
 
+/* Texts stay the set's. */
 mla_status mla_kernel_describe(const mla_kernel *k, mla_kernel_info *info)
 {
     mla_kernel_info full;
@@ -145,6 +159,7 @@ mla_status mla_kernel_field(const mla_kernel *k, int i, mla_field_info *info)
     return mla__copy_info(info, &full, sizeof(full));
 }
 
+/* mla__fit's numbers are those that mla.h promises. */
 mla_status mla_kernel_fits(mla_kernel *k, int *out)
 {
     mla_status status;
@@ -168,6 +183,8 @@ struct query {
     int heads, page_size, major, minor;
 };
 
+/* The order in which a query is narrowed: what a caller chooses comes before
+ * what the device is. */
 enum stage { FAMILY, VARIANT, HEADS, PAGE, ARCH, STAGES };
 
 /* Whether the kernel is what the query asks for at that stage. */
@@ -187,7 +204,8 @@ static bool passes(const mla_kernel *k, const struct query *q, int stage)
     }
 }
 
-/* How many stages the kernel passes, from the first on. */
+/* How many stages the kernel passes, from the first on.  The furthest over all
+ * kernels is the stage to blame when none passes all. */
 static int passed(const mla_kernel *k, const struct query *q)
 {
     int stage = 0;
@@ -208,7 +226,8 @@ static void value_text(const mla_kernel *k, int stage, char *out, size_t size)
         snprintf(out, size, "%s", *text ? text : "(plain)");
 }
 
-/* The distinct values that kernels have at the stage where all failed. */
+/* The distinct values that kernels have at the stage where all failed, as " a,
+ * b, c"; cut off at the buffer's size. */
 static void list_values(const mla_kernels *set, const struct query *q,
                         int stage, char *out, size_t size)
 {
@@ -253,6 +272,7 @@ static mla_status nothing_fits(mla_kernels *set, const struct query *q,
                      *values ? values : " none");
 }
 
+/* Both symbols are named: they hold heads and page size. */
 static mla_status ambiguous(mla_kernels *set, const mla_kernel *a,
                             const mla_kernel *b)
 {
@@ -289,6 +309,8 @@ static mla_status choose(mla_kernels *set, const struct query *q,
     return best ? MLA_OK : nothing_fits(set, q, furthest);
 }
 
+/* The device must be known, since the best architecture is the
+ * device's best. */
 mla_status mla_find(mla_kernels *set, const char *family, const char *variant,
                     int heads, int page_size, mla_kernel **out)
 {

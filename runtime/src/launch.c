@@ -5,7 +5,8 @@
  * A grid axis is the product of a few factors, each a constant or
  * ceil(argument / per), computed in 64 bits, saturated, and clamped to the
  * axis' limit; the kernels loop with a stride of the grid, so a clamp costs
- * speed and never an answer.
+ * speed and never an answer.  Behind the argument block come the kernel's
+ * tensor maps, which are made from it here, at every launch.
  */
 #include "internal.h"
 
@@ -58,24 +59,55 @@ mla_status mla__grid(const mla_kernel *k, const unsigned char *block,
     return MLA_OK;
 }
 
-/* The driver copies the block before it returns, so it may live on a stack. */
+/* In clusters of k->cluster blocks, which tile the grid. */
+static int launch_clusters(mla_kernel *k, const unsigned grid[3],
+                           void *stream, void **params)
+{
+    struct mla__launch_attribute cluster = {.id = MLA__LAUNCH_CLUSTER};
+    struct mla__launch_config config = {.smem = (unsigned)k->smem_dynamic,
+                                        .stream = stream,
+                                        .attributes = &cluster,
+                                        .count = 1};
+
+    for (int i = 0; i < 3; i++) {
+        config.grid[i] = grid[i];
+        config.block[i] = (unsigned)k->block[i];
+        cluster.value.cluster[i] = k->cluster[i];
+    }
+    return k->owner->ctx->driver.launch_ex(&config, k->function, params, NULL);
+}
+
+static int launch_blocks(mla_kernel *k, const unsigned grid[3], void *stream,
+                         void **params)
+{
+    return k->owner->ctx->driver.launch(
+        k->function, grid[0], grid[1], grid[2], (unsigned)k->block[0],
+        (unsigned)k->block[1], (unsigned)k->block[2],
+        (unsigned)k->smem_dynamic, stream, params, NULL);
+}
+
+/* The driver copies the parameters before it returns, so they may live on a
+ * stack. */
 static mla_status submit(mla_kernel *k, void *block, const unsigned grid[3],
                          void *stream)
 {
     mla_context *ctx = k->owner->ctx;
-    void *params[] = {block};
+    struct mla__map_bytes maps[MLA__MAX_MAPS];
+    void *params[1 + MLA__MAX_MAPS] = {block};
     mla_status status = mla__enter(ctx);
     int result;
 
     if (status)
         return status;
-    result = ctx->driver.launch(k->function, grid[0], grid[1], grid[2],
-                                (unsigned)k->block[0], (unsigned)k->block[1],
-                                (unsigned)k->block[2],
-                                (unsigned)k->smem_dynamic, stream, params,
-                                NULL);
+    status = mla__encode_maps(k, block, maps);
+    for (int i = 0; i < k->map_count; i++)
+        params[1 + i] = &maps[i];
+    result = status          ? 0
+             : k->cluster[0] ? launch_clusters(k, grid, stream, params)
+                             : launch_blocks(k, grid, stream, params);
     if (result) {
-        mla__cuda_fail(ctx, "cuLaunchKernel", result);
+        mla__cuda_fail(ctx, k->cluster[0] ? "cuLaunchKernelEx"
+                                          : "cuLaunchKernel", result);
         status = mla__fail(ctx, MLA_CUDA, "%s: %s", k->symbol,
                            mla_last_error(ctx));
     }
@@ -96,7 +128,7 @@ static mla_status launch_block(mla_kernel *k, void *block, void *stream)
         return MLA_OK;
     status = mla__check_fields(k, block);
     if (!status)
-        status = mla_prepare(k);
+        status = mla__ready(k, stream);
     return status ? status : submit(k, block, grid, stream);
 }
 

@@ -18,9 +18,13 @@
 
 typedef const struct mla__json json;
 
+/* Bounds that no generated manifest comes near.  They keep counts and sizes in
+ * an int, and what is allocated in proportion to the text. */
 enum { FORMAT = 1, MAX_KERNELS = 65536, MAX_FIELDS = 64, MAX_THREADS = 1024,
-       MAX_CHOICES = 8 };
+       MAX_CHOICES = 8, MAX_CLUSTER = 8 };
 
+/* The place being read, and the first error, after which nothing is read
+ * any more. */
 struct reader {
     mla_context *ctx;
     const char *directory;
@@ -51,11 +55,13 @@ static json *member(struct reader *r, json *object, const char *key,
     return r->status ? NULL : value;
 }
 
+/* Getters take the object and a key of it, which may be NULL after an error. */
 static json *get_object(struct reader *r, json *o, const char *key)
 {
     return member(r, o, key, MLA__JSON_OBJECT, "not an object");
 }
 
+/* At most so many items. */
 static json *get_array(struct reader *r, json *o, const char *key,
                          size_t most)
 {
@@ -123,6 +129,7 @@ static int get_choice(struct reader *r, json *o, const char *key,
 
 /* Fields ---------------------------------------------------------------- */
 
+/* By MLA_PTR ... and MLA_IN ... of mla.h. */
 static const char *const type_names[] = {"ptr", "i64", "i32", "f32", NULL};
 static const size_t type_size[] = {8, 8, 4, 4};
 static const char *const access_names[] = {"in", "out", "inout", NULL};
@@ -161,8 +168,8 @@ static void read_field(struct reader *r, json *o, size_t args_size,
         bad(r, "align", "not a power of two");
 }
 
-/* Sets of pointers of which one must be complete: bit i of a field's
- * `choices` says that it belongs to set i. */
+/* Sets of pointers of which one must be complete: bit i of a field's `choices`
+ * says that it belongs to set i.  Absent or null: no such rule. */
 static void read_one_of(struct reader *r, json *args, mla_kernel *k)
 {
     json *sets = mla__json_get(args, "one_of");
@@ -185,6 +192,8 @@ static void read_one_of(struct reader *r, json *args, mla_kernel *k)
     }
 }
 
+/* Fields in the struct's order.  All are looked up by name later, so names
+ * must differ. */
 static void read_args(struct reader *r, json *args, mla_kernel *k)
 {
     json *fields = get_array(r, args, "fields", MAX_FIELDS);
@@ -229,7 +238,8 @@ static void read_factor(struct reader *r, json *o, mla_kernel *k,
         bad(r, "grid", "a factor names no integer argument");
 }
 
-/* `limit` is the hardware's; the manifest may state less. */
+/* `limit` is the hardware's; the manifest may state less.  No factors: the
+ * axis is 1. */
 static void read_axis(struct reader *r, json *o, mla_kernel *k,
                       int64_t limit, struct mla__axis *axis)
 {
@@ -239,7 +249,116 @@ static void read_axis(struct reader *r, json *o, mla_kernel *k,
         read_factor(r, f, k, &axis->factor[axis->count++]);
 }
 
-/* Limits of a grid: CUDA C++ Programming Guide, compute capabilities. */
+/* A size or stride of a tensor map: a list of factors. */
+static void read_product(struct reader *r, json *list, mla_kernel *k,
+                         struct mla__product *out)
+{
+    if (list->type != MLA__JSON_ARRAY || list->count == 0 ||
+        list->count > MLA__MAX_FACTORS) {
+        bad(r, "tensor_maps", "a size or stride is not a list of factors");
+        return;
+    }
+    for (json *f = list->child; f; f = f->next)
+        read_factor(r, f, k, &out->factor[out->count++]);
+}
+
+/* The index of a number among those that the copy engine knows, which is
+ * cuda.h's value for it. */
+static int read_code(struct reader *r, json *o, const char *key,
+                     const int64_t *values, int count)
+{
+    int64_t n = get_int(r, o, key, 0, 256);
+    for (int i = 0; i < count; i++)
+        if (values[i] == n)
+            return i;
+    bad(r, key, "not one of the copy engine's values");
+    return 0;
+}
+
+/* cuda.h's numbers: CUtensorMapDataType, CUtensorMapSwizzle by its bytes and
+ * CUtensorMapL2promotion by its bytes. */
+static void read_map_type(struct reader *r, json *o, struct mla__tensor_map *m)
+{
+    static const char *const elems[] = {"byte", "fp16", "f32", "bf16", NULL};
+    static const int types[] = {0, 6, 7, 9}; /* CUtensorMapDataType */
+    static const int64_t swizzles[] = {0, 32, 64, 128};
+    static const int64_t promotions[] = {0, 64, 128, 256};
+
+    m->type = types[get_choice(r, o, "elem", elems)];
+    m->swizzle = read_code(r, o, "swizzle", swizzles, 4);
+    m->promotion = read_code(r, o, "l2", promotions, 4);
+}
+
+/* A tensor map has as many sizes and box lengths as dimensions, and one stride
+ * less, as neighbours along the innermost dimension touch. */
+static void read_map(struct reader *r, json *o, mla_kernel *k,
+                     struct mla__tensor_map *m)
+{
+    json *dims = get_array(r, o, "dims", MLA__MAX_RANK);
+    json *strides = get_array(r, o, "strides", MLA__MAX_RANK - 1);
+    json *box = get_array(r, o, "box", MLA__MAX_RANK);
+    json *pointer = mla__json_get(o, "pointer");
+    int i = 0;
+
+    m->name = get_text(r, o, "name");
+    m->pointer = mla__field_index(
+        k, pointer && pointer->string ? pointer->string : "");
+    if (m->pointer < 0 || k->fields[m->pointer].type != MLA_PTR)
+        bad(r, "tensor_maps", "a map of no pointer argument");
+    m->back = (int)get_int_or(r, o, "back", 0, 65536, 0);
+    read_map_type(r, o, m);
+    if (r->status)
+        return;
+    m->rank = (int)dims->count;
+    if (m->rank == 0 || box->count != dims->count ||
+        strides->count + 1 != dims->count) {
+        bad(r, "tensor_maps", "sizes, strides and box do not go together");
+        return;
+    }
+    for (json *d = dims->child; d; d = d->next)
+        read_product(r, d, k, &m->dim[i++]);
+    i = 0;
+    for (json *s = strides->child; s; s = s->next)
+        read_product(r, s, k, &m->stride[i++]);
+    i = 0;
+    for (json *b = box->child; b; b = b->next)
+        m->box[i++] = (uint32_t)(b->type == MLA__JSON_INT ? b->integer : 0);
+}
+
+/* Parameters behind the argument struct; absent: none. */
+static void read_maps(struct reader *r, json *list, mla_kernel *k)
+{
+    if (!list || list->type == MLA__JSON_NULL || r->status)
+        return;
+    if (list->count > MLA__MAX_MAPS) {
+        bad(r, "tensor_maps", "too many items");
+        return;
+    }
+    k->maps = mla__alloc(r->ctx, list->count * sizeof(*k->maps));
+    if (!k->maps) {
+        r->status = mla__fail(r->ctx, MLA_OUT_OF_MEMORY, "manifest");
+        return;
+    }
+    for (json *o = list->child; o && !r->status; o = o->next)
+        read_map(r, o, k, &k->maps[k->map_count++]);
+}
+
+/* Blocks of a cluster; absent: none. At most 8 blocks in all are portable
+ * (CUDA C++ Programming Guide, Thread Block Clusters); each axis is checked. */
+static void read_cluster(struct reader *r, json *o, mla_kernel *k)
+{
+    static const char *const axes[] = {"x", "y", "z"};
+    json *cluster = mla__json_get(o, "cluster");
+
+    if (!cluster || cluster->type == MLA__JSON_NULL)
+        return;
+    for (int i = 0; i < 3; i++)
+        k->cluster[i] =
+            (unsigned)get_int(r, cluster, axes[i], 1, MAX_CLUSTER);
+}
+
+/* Limits of a grid and of a block's threads: CUDA C++ Programming Guide,
+ * compute capabilities. */
 static void read_launch(struct reader *r, json *o, mla_kernel *k)
 {
     static const int64_t limit[3] = {INT_MAX, 65535, 65535};
@@ -248,6 +367,7 @@ static void read_launch(struct reader *r, json *o, mla_kernel *k)
     int64_t threads = 1;
 
     k->smem_dynamic = get_int_or(r, o, "smem_dynamic", 0, INT_MAX, 0);
+    k->min_ctas = (int)get_int_or(r, o, "min_ctas", 1, 64, 1);
     if (!block || !grid)
         return;
     if (block->count != 3 || grid->count != 3) {
@@ -265,6 +385,8 @@ static void read_launch(struct reader *r, json *o, mla_kernel *k)
     }
     if (threads > MAX_THREADS)
         bad(r, "block", "more than 1024 threads");
+    read_cluster(r, o, k);
+    read_maps(r, mla__json_get(o, "tensor_maps"), k);
 }
 
 /* Kernels --------------------------------------------------------------- */
@@ -281,13 +403,42 @@ static void read_dims(struct reader *r, json *dims, mla_kernel *k)
         *rows[i].value = (int)get_int_or(r, dims, rows[i].key, 0, 65536, 0);
 }
 
-/* Of the tile's numbers a caller needs two (docs/decode.md). */
+/* Absent but for decode_plan; all of it or none. */
+static void read_work_list(struct reader *r, json *o,
+                           struct mla__work_list *w)
+{
+    const struct {
+        const char *key;
+        int *value;
+    } rows[] = {{"header_ints", &w->header_ints},
+                {"item_ints", &w->item_ints},
+                {"cut_items", &w->cut_items},
+                {"first_cut_slots", &w->first_cut_slots},
+                {"cut_slots", &w->cut_slots},
+                {"items_at", &w->items_at},
+                {"slots_at", &w->slots_at},
+                {"status_at", &w->status_at},
+                {"item_overflow", &w->item_overflow},
+                {"slot_overflow", &w->slot_overflow},
+                {"short_request", &w->short_request}};
+
+    for (size_t i = 0; o && i < sizeof(rows) / sizeof(rows[0]); i++)
+        *rows[i].value = (int)get_int(r, o, rows[i].key, 0, 64);
+    if (o && (w->header_ints <= w->items_at ||
+              w->header_ints <= w->slots_at || w->header_ints <= w->status_at))
+        bad(r, "work_list", "the header ends before its fields");
+}
+
+/* Of the tile's numbers a caller needs few (docs/decode.md). */
 static void read_tile(struct reader *r, json *tile, mla_kernel *k)
 {
     k->tile_m = (int)get_int_or(r, tile, "m", 0, 65536, 0);
     k->tile_n = (int)get_int_or(r, tile, "n", 0, 65536, 0);
+    k->max_rows = (int)get_int_or(r, tile, "max_rows", 0, INT_MAX, 0);
+    read_work_list(r, mla__json_get(tile, "work_list"), &k->work_list);
 }
 
+/* Names of architectures are parsed once, here. */
 static void read_arch(struct reader *r, json *o, mla_kernel *k)
 {
     const char *reason = NULL;
@@ -296,7 +447,8 @@ static void read_arch(struct reader *r, json *o, mla_kernel *k)
         bad(r, "arch", reason);
 }
 
-/* What `mlagen build` adds; absent after `mlagen gen`. */
+/* What `mlagen build` adds; absent after `mlagen gen`, and then the cubin is
+ * "".  Memory is checked by read_kernel. */
 static void read_build(struct reader *r, json *build, mla_kernel *k)
 {
     if (!build || build->type == MLA__JSON_NULL) {
@@ -309,7 +461,8 @@ static void read_build(struct reader *r, json *build, mla_kernel *k)
     k->smem_static = get_int_or(r, build, "smem_static", 0, INT_MAX, 0);
 }
 
-/* The source has to be one of the manifest's files: only then is it known. */
+/* The source has to be one of the manifest's files: only then is it known what
+ * it must contain. */
 static void read_source_hash(struct reader *r, json *files,
                              mla_kernel *k)
 {
@@ -327,7 +480,8 @@ static void read_source_hash(struct reader *r, json *files,
     k->source_hash = mla__strdup(r->ctx, hash);
 }
 
-/* Names first, so that later errors have something to refer to. */
+/* Names first, so that later errors have something to refer to.  Where a part
+ * is missing the ones that need it are not read. */
 static void read_kernel(struct reader *r, json *root, json *o,
                         mla_kernel *k)
 {
@@ -352,6 +506,8 @@ static void read_kernel(struct reader *r, json *root, json *o,
         r->status = mla__fail(r->ctx, MLA_OUT_OF_MEMORY, "manifest");
 }
 
+/* The count is set before the kernels are read: mla_kernels_free frees what
+ * there is. */
 static void read_kernels(struct reader *r, json *root,
                          mla_kernels *set)
 {
@@ -373,6 +529,7 @@ static void read_kernels(struct reader *r, json *root,
     }
 }
 
+/* The format comes first: another one may have anything in its place. */
 static void read_root(struct reader *r, json *root, mla_kernels *set)
 {
     if (root->type != MLA__JSON_OBJECT)
@@ -385,6 +542,8 @@ static void read_root(struct reader *r, json *root, mla_kernels *set)
         read_kernels(r, root, set);
 }
 
+/* The parser decodes strings in place, so it gets a copy: set->text is what
+ * mla_kernels_manifest shows.  Nothing of the tree is kept. */
 mla_status mla__manifest_parse(mla_kernels *set)
 {
     struct reader r = {set->ctx, set->directory, "", MLA_OK};

@@ -82,7 +82,8 @@ static mla_status opt_into_smem(mla_kernel *k)
     return result ? mla__cuda_fail(ctx, "cuFuncSetAttribute", result) : MLA_OK;
 }
 
-/* Leaves nothing loaded on failure. */
+/* The kernel's function from its module, with its shared memory granted.
+ * Leaves nothing loaded on failure. */
 static mla_status load_function(mla_kernel *k)
 {
     mla_context *ctx = k->owner->ctx;
@@ -113,6 +114,8 @@ static mla_status refuse(mla_kernel *k, const struct mla__image *image,
     return MLA_OK;
 }
 
+/* Machine code that loads once settles what the driver takes for
+ * this context. */
 mla_status mla__module_load(mla_kernel *k, const struct mla__image *image,
                             bool *refused)
 {
@@ -132,6 +135,8 @@ mla_status mla__module_load(mla_kernel *k, const struct mla__image *image,
     return status;
 }
 
+/* PTX where the device runs no machine code for that architecture, or where
+ * the driver has refused machine code before. */
 mla_status mla__module_kind(mla_kernel *k, enum mla__kind *kind)
 {
     mla_context *ctx = k->owner->ctx;

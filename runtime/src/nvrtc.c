@@ -45,7 +45,8 @@ static const char *open_library(mla_context *ctx, const char *path)
     return n->path ? NULL : "out of memory";
 }
 
-/* A candidate that does not open is logged and passed over. */
+/* A candidate that does not open is logged and passed over: among the places
+ * there may be a library of another machine type, or a broken link. */
 static bool try_path(mla_context *ctx, const char *path)
 {
     const char *why = open_library(ctx, path);
@@ -80,7 +81,8 @@ static void preload_builtins(mla_context *ctx, char *real)
                  dlerror());
 }
 
-/* The library that options or environment name, NULL for none. */
+/* The library that options or environment name, NULL for none.  An empty text
+ * is none as well. */
 static const char *named_library(const mla_context *ctx)
 {
     const char *named = ctx->options.nvrtc ? ctx->options.nvrtc
@@ -88,7 +90,8 @@ static const char *named_library(const mla_context *ctx)
     return named && *named ? named : NULL;
 }
 
-/* The named library and no other. */
+/* The named library and no other: falling back to one that was found would
+ * compile with a compiler that the caller did not ask for. */
 static mla_status open_named(mla_context *ctx, const char *named)
 {
     const char *why = open_library(ctx, named);
@@ -101,6 +104,7 @@ static mla_status open_named(mla_context *ctx, const char *named)
     return status;
 }
 
+/* The first place that holds a usable library. */
 static mla_status open_found(mla_context *ctx)
 {
     if (mla__nvrtc_find(ctx, try_path))
@@ -111,6 +115,8 @@ static mla_status open_found(mla_context *ctx)
                      "linker's path");
 }
 
+/* The identity is read again from the file that was opened, which may be
+ * another than the one that the search came upon first. */
 mla_status mla__nvrtc_open(mla_context *ctx)
 {
     const char *named = named_library(ctx);
@@ -132,13 +138,17 @@ mla_status mla__nvrtc_open(mla_context *ctx)
     return MLA_OK;
 }
 
-/* Ends the search at the first library, whose file may not be known yet. */
+/* Ends the search at the first library.  A bare name is the linker's to find,
+ * so its file is not known before it is opened; the search ends there too, and
+ * mla__nvrtc_identity opens it. */
 static bool identify(mla_context *ctx, const char *path)
 {
     return !strchr(path, '/') ||
            mla__nvrtc_file_identity(path, ctx->nvrtc.identity);
 }
 
+/* Kept once found.  Follows mla__nvrtc_open's choice: the named library, else
+ * the first candidate. */
 const char *mla__nvrtc_identity(mla_context *ctx)
 {
     const char *named = named_library(ctx);
@@ -154,6 +164,7 @@ const char *mla__nvrtc_identity(mla_context *ctx)
     return ctx->nvrtc.identity;
 }
 
+/* RTLD_NODELETE: dlclose gives the handles back, the code stays. */
 void mla__nvrtc_close(mla_context *ctx)
 {
     struct mla__nvrtc *n = &ctx->nvrtc;
@@ -165,7 +176,8 @@ void mla__nvrtc_close(mla_context *ctx)
     memset(n, 0, sizeof(*n));
 }
 
-/* Errors COMPILE if this NVRTC has never heard of the architecture. */
+/* Error COMPILE if this NVRTC has never heard of the architecture: its own
+ * message would not say that a newer toolkit is what is needed. */
 static mla_status check_arch(mla_context *ctx, struct mla__arch arch)
 {
     struct mla__nvrtc *n = &ctx->nvrtc;
@@ -200,6 +212,7 @@ static char *program_log(mla_context *ctx, void *program)
     return text;
 }
 
+/* All of them are part of the cache's key (image.c). */
 int mla__nvrtc_options(struct mla__arch arch, enum mla__kind kind,
                        char target[64],
                        const char *options[MLA__NVRTC_OPTIONS])
@@ -239,7 +252,8 @@ static mla_status compile(mla_context *ctx, void *program, const char *name,
     return status;
 }
 
-/* What a program was compiled to. */
+/* What a program was compiled to, with a NUL behind it; out->kind says which
+ * of the two.  *out is empty on failure. */
 static mla_status take_image(mla_context *ctx, void *program,
                              const char *name, struct mla__image *out)
 {
@@ -261,6 +275,7 @@ static mla_status take_image(mla_context *ctx, void *program,
                      n->error_text(result));
 }
 
+/* No headers are handed over, as emitted sources include nothing. */
 mla_status mla__nvrtc_compile(mla_context *ctx, const char *source,
                               const char *name, struct mla__arch arch,
                               enum mla__kind kind, struct mla__image *out)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * nvrtc_find.c: the places where NVRTC may be, in the order of nvrtc.h.
+ *
+ * The generator looks in the same places (gen/nvrtc_find.c), so that a set is
+ * compiled at run time by the compiler that `mlagen build` would have used.
+ * A place is a pattern, as files carry their version in their names.
  */
 #include <glob.h>
 #include <libgen.h>
@@ -25,7 +29,8 @@ static const char *const bare_names[] = {"libnvrtc.so.13", "libnvrtc.so.12",
                                          "libnvrtc.so", NULL};
 
 /* root/pattern, with the root's own wildcard characters made plain: a
- * directory may be called anything. */
+ * directory may be called anything.  An empty root leaves the pattern alone;
+ * what does not fit is cut off and then matches nothing. */
 static void join(char *out, size_t size, const char *root, const char *pattern)
 {
     size_t n = 0;
@@ -37,13 +42,15 @@ static void join(char *out, size_t size, const char *root, const char *pattern)
     snprintf(out + n, size - n, "%s%s", n ? "/" : "", pattern);
 }
 
-/* Newest version first; digits compare as numbers. */
+/* Newest version first; digits compare as numbers, so that 13 is newer
+ * than 9. */
 static int newest_first(const void *a, const void *b)
 {
     return strverscmp(*(char *const *)b, *(char *const *)a);
 }
 
-/* What is below root, newest version first. */
+/* What is below root, newest version first within each pattern; true once
+ * take() has accepted one. */
 static bool try_globs(mla_context *ctx, const char *root,
                       const char *const *patterns, mla__candidate_fn take)
 {
@@ -72,6 +79,8 @@ static void executable_directory(char out[PATH_MAX])
         memmove(out, dirname(out), strlen(dirname(out)) + 1);
 }
 
+/* CUDA_HOME is the user's word, so it comes first; the linker's path is last
+ * as it may hold the library of another toolkit than the one in use. */
 bool mla__nvrtc_find(mla_context *ctx, mla__candidate_fn take)
 {
     const char *home = getenv("CUDA_HOME");

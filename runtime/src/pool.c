@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * pool.c: making and ending a latent pool: options, strides, buffers.
+ *
+ * All memory is asked for here, the books of the host as well as the buffers
+ * of the device, so that a pool that could be made does not run out of memory
+ * while it serves; only the queue of pending copies may grow.  Options are
+ * judged before anything is made, each by name and with its bounds.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -8,6 +13,8 @@
 
 #include "pool.h"
 
+/* What a pool may be.  Page sizes are those that kernels are made for; layers
+ * and row bytes are bounds against nonsense, and keep products in 64 bits. */
 enum {
     MAX_PAGE_SIZE = 256,
     MAX_SEQUENCES = (1 << 24) - 1, /* bits of a handle */
@@ -21,6 +28,8 @@ static const double MAX_BYTES = 4e18;
 
 /* Errors and the device ------------------------------------------------- */
 
+/* A pool has an error text of its own, of fixed size: it may be used by
+ * several threads at a time, where a context's text is for one. */
 mla_status mla__pool_fail(mla_pool *pool, mla_status status,
                           const char *format, ...)
 {
@@ -32,6 +41,7 @@ mla_status mla__pool_fail(mla_pool *pool, mla_status status,
     return status;
 }
 
+/* As mla__cuda_fail, into the pool's text. */
 mla_status mla__pool_cuda_fail(mla_pool *pool, const char *call, int result)
 {
     const char *name = NULL, *text = NULL;
@@ -59,6 +69,7 @@ void mla__pool_leave(mla_pool *pool)
         pool->ctx->driver.ctx_pop(&mine);
 }
 
+/* Copied under the lock, as another thread may fail meanwhile. */
 void mla_pool_last_error(mla_pool *pool, char *text, size_t size)
 {
     if (!text || !size)
@@ -79,6 +90,9 @@ struct bound {
     int64_t value, least, most;
 };
 
+/* Error INVALID_ARGUMENT, with the option, its value and its bounds.  The
+ * table is as wide as lengths fit an int32, which is what kernels read; cu_q
+ * has one entry more than a batch has rows. */
 static mla_status check_bounds(mla_pool *pool)
 {
     const mla_pool_options *o = &pool->options;
@@ -111,12 +125,21 @@ static mla_status check_bounds(mla_pool *pool)
     return MLA_OK;
 }
 
-/* a * b, or the largest aligned number when that is too large. */
+/* a * b, or the largest aligned number when that is too large: a stride of
+ * that size passes check_strides' alignment and is refused for its span. */
 static int64_t times(int64_t a, int64_t b)
 {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX - ROW_ALIGN + 1
                                                   : product;
+}
+
+/* a + b with the same end, for a and b of 0 and more. */
+static int64_t plus(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX - ROW_ALIGN + 1
+                                              : sum;
 }
 
 /* Strides that were not given: the layout packs the axes, innermost first,
@@ -151,13 +174,15 @@ static double span(const mla_pool_options *o)
            (double)o->row_bytes;
 }
 
+/* Rows of a page must not overlap, nor pages.  Layers need only be a row
+ * apart: in MLA_TOKEN_FIRST they lie between the rows of a page. */
 static mla_status check_strides(mla_pool *pool)
 {
     const mla_pool_options *o = &pool->options;
     const struct bound strides[] = {
         {"row_stride", o->row_stride, o->row_bytes, INT64_MAX},
         {"page_stride", o->page_stride,
-         (o->page_size - 1) * o->row_stride + o->row_bytes, INT64_MAX},
+         plus(times(o->page_size - 1, o->row_stride), o->row_bytes), INT64_MAX},
         {"layer_stride", o->layer_stride, o->row_bytes, INT64_MAX}};
 
     for (size_t i = 0; i < 3; i++) {
@@ -180,6 +205,7 @@ static mla_status check_strides(mla_pool *pool)
     return MLA_OK;
 }
 
+/* The defaults that mla.h states; a 0 stands for them. */
 static void fill_defaults(mla_pool_options *o)
 {
     if (!o->page_size)
@@ -198,6 +224,9 @@ static void fill_defaults(mla_pool_options *o)
         o->stages = 4;
 }
 
+/* The caller's options, as far as its header has them, with defaults
+ * and strides filled in.  Options up to row_bytes are the least that
+ * makes a pool. */
 static mla_status read_options(mla_pool *pool, const mla_pool_options *given)
 {
     mla_pool_options *o = &pool->options;
@@ -246,7 +275,7 @@ static mla_status zero_page(mla_pool *pool)
     bool whole = pool->page_in_one || pool->tokens_in_one;
     int layers = whole ? 1 : o->layers, result = 0;
     int block = whole || o->row_stride == o->row_bytes ? o->page_size : 1;
-    int64_t bytes = whole ? o->page_stride : block * o->row_bytes;
+    int64_t bytes = (whole ? (int64_t)o->layers : 1) * block * o->row_bytes;
 
     for (int l = 0; l < layers && !result; l++)
         for (int r = 0; r < o->page_size && !result; r += block)
@@ -256,6 +285,8 @@ static mla_status zero_page(mla_pool *pool)
     return result ? mla__pool_cuda_fail(pool, "cuMemsetD8", result) : MLA_OK;
 }
 
+/* One allocation for all layers, or the caller's addresses; then page 0 is
+ * zeroed in either case. */
 static mla_status make_buffers(mla_pool *pool)
 {
     const mla_pool_options *o = &pool->options;
@@ -292,6 +323,9 @@ static void *raw_alloc(mla_context *ctx, int64_t count, int64_t bytes)
                               (size_t)(count * bytes));
 }
 
+/* Everything that the books of the host need, once and for all.  Page ids 1
+ * and up are free in order, so a fresh pool hands out neighbours; sequences
+ * are chained through `next`. */
 static mla_status make_books(mla_pool *pool)
 {
     const mla_pool_options *o = &pool->options;
@@ -328,6 +362,8 @@ static uint32_t make_tag(mla_context *ctx)
 
 /* Create and destroy ---------------------------------------------------- */
 
+/* Fills the pool; what is there on failure is mla_pool_destroy's to free.  The
+ * step's tables come last: a host_only pool ends with its books. */
 static mla_status build(mla_pool *pool, const mla_pool_options *options)
 {
     mla_status status = read_options(pool, options);
@@ -352,6 +388,8 @@ static mla_status build(mla_pool *pool, const mla_pool_options *options)
     return status;
 }
 
+/* Header versions before host_only mean a pool with a device.  Of a pool that
+ * cannot be made, the error text moves to the context before it is freed. */
 mla_status mla_pool_create(mla_context *ctx, const mla_pool_options *options,
                            mla_pool **out)
 {
@@ -381,6 +419,7 @@ mla_status mla_pool_create(mla_context *ctx, const mla_pool_options *options,
     return MLA_OK;
 }
 
+/* Waits for the whole device first: kernels may still read rows or tables. */
 static void free_device(mla_pool *pool)
 {
     const struct mla__driver *d = &pool->ctx->driver;
@@ -417,6 +456,7 @@ void mla_pool_destroy(mla_pool *pool)
 
 /* Descriptions ---------------------------------------------------------- */
 
+/* Without the lock, as nothing of this changes after create. */
 mla_status mla_pool_describe(mla_pool *pool, mla_pool_info *info)
 {
     mla_pool_info known;

@@ -47,7 +47,8 @@ struct mla__sequence {
     bool split; /* during extend: its last page is to be replaced */
 };
 
-/* Pages that were let go, in order, and the events they wait for. */
+/* Pages that were let go, chained by mla__page.next in order, and the events
+ * they wait for.  The events are made at the slot's first use and kept. */
 struct mla__release {
     int32_t first, last;
     int64_t count;
@@ -55,12 +56,14 @@ struct mla__release {
     void *event[MLA__POOL_STREAMS];
 };
 
+/* A pending copy, as the public list shows it. */
 struct mla__copy {
     mla_pool_copy rows;
     bool fresh; /* the target page holds nothing else */
 };
 
-/* One pinned image of the device's tables. */
+/* One pinned image of the device's tables.  Rows of the block table are only
+ * written where they differ from what the last step with this stage left. */
 struct mla__stage {
     unsigned char *image;
     int32_t *filled; /* per row: leading entries that are not 0 */
@@ -119,6 +122,7 @@ struct mla_pool {
 
 /* Shorthands ------------------------------------------------------------ */
 
+/* The sequence's row of the table: its page ids, in order of tokens. */
 static inline int32_t *mla__row(const mla_pool *pool,
                                 const struct mla__sequence *s)
 {
@@ -132,6 +136,7 @@ static inline int64_t mla__pages_for(const mla_pool *pool, int64_t tokens)
     return (tokens + pool->options.page_size - 1) / pool->options.page_size;
 }
 
+/* The slot of a token that is there, as kernels address it. */
 static inline int64_t mla__slot(const mla_pool *pool,
                                 const struct mla__sequence *s, int64_t token)
 {
@@ -155,8 +160,11 @@ void mla__pool_leave(mla_pool *pool);
 
 /* A free page with one reference; the caller has checked that there is. */
 int32_t mla__page_take(mla_pool *pool);
+/* One more reference, or one less; a page that loses its last goes into the
+ * open release, unless a pending copy pins it. */
 void mla__page_ref(mla_pool *pool, int32_t page);
 void mla__page_unref(mla_pool *pool, int32_t page);
+/* One more or one less pending copy that reads or writes the page. */
 void mla__page_pin(mla_pool *pool, int32_t page);
 void mla__page_unpin(mla_pool *pool, int32_t page);
 
@@ -194,6 +202,7 @@ mla_status mla__copy_reserve(mla_pool *pool, int64_t more);
 void mla__copy_on_write(mla_pool *pool, struct mla__sequence *s, int32_t i,
                         int32_t rows);
 
+/* mla_pool_own on a sequence that has been found. */
 mla_status mla__own(mla_pool *pool, struct mla__sequence *s, int64_t first,
                     int64_t n);
 
@@ -207,6 +216,8 @@ mla_status mla__copies_flush(mla_pool *pool, void *stream);
 
 /* pool_step.c ----------------------------------------------------------- */
 
+/* Stages, events and the device's tables; destroy takes half-made ones too.
+ * The device is current. */
 mla_status mla__tables_create(mla_pool *pool);
 void mla__tables_destroy(mla_pool *pool);
 

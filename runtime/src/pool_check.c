@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * pool_check.c: what the pool counts, and a recount that trusts nothing.
+ *
+ * The recount starts from the lists and rows (ring, releases, sequences,
+ * pending copies), works out what each page should be, and compares that with
+ * what the page says of itself and with the counters.  The first difference
+ * is the error.
  */
 #include <string.h>
 
 #include "pool.h"
 
+/* Under the lock, so that the figures belong to one moment. */
 mla_status mla_pool_statistics(mla_pool *pool, mla_pool_stats *stats)
 {
     mla_pool_stats known;
@@ -38,6 +44,7 @@ mla_status mla_pool_statistics(mla_pool *pool, mla_pool_stats *stats)
 
 enum { FREE = 1, WAITING = 2 };
 
+/* What a page should be by the lists and rows that name it. */
 struct tally {
     uint32_t refs, pins;
     int state; /* FREE or WAITING if a list has the page */
@@ -57,6 +64,7 @@ static mla_status list(mla_pool *pool, struct tally *tally, int32_t page,
     return MLA_OK;
 }
 
+/* The ring: free_pages entries from ring_head on. */
 static mla_status tally_free(mla_pool *pool, struct tally *tally)
 {
     int64_t room = pool->options.pages - 1;
@@ -68,6 +76,8 @@ static mla_status tally_free(mla_pool *pool, struct tally *tally)
     return status;
 }
 
+/* Follows the chain as far as it counts, not to its end mark: a chain that
+ * runs in a circle meets a page that is listed already. */
 static mla_status tally_release(mla_pool *pool, struct tally *tally,
                                 const struct mla__release *release,
                                 int64_t *sum)
@@ -84,6 +94,7 @@ static mla_status tally_release(mla_pool *pool, struct tally *tally,
     return status;
 }
 
+/* The open release and the sealed ones, oldest first. */
 static mla_status tally_waiting(mla_pool *pool, struct tally *tally)
 {
     int64_t sum = 0;
@@ -100,6 +111,8 @@ static mla_status tally_waiting(mla_pool *pool, struct tally *tally)
     return status;
 }
 
+/* A sequence has exactly the pages that its tokens need, all of them page ids,
+ * and no extend is half done. */
 static mla_status tally_sequence(mla_pool *pool, struct tally *tally, int i,
                                  int64_t *tokens)
 {
@@ -119,6 +132,7 @@ static mla_status tally_sequence(mla_pool *pool, struct tally *tally, int i,
     return MLA_OK;
 }
 
+/* Every place is looked at, whatever the free chain says of it. */
 static mla_status tally_sequences(mla_pool *pool, struct tally *tally)
 {
     int64_t alive = 0, tokens = 0;
@@ -138,7 +152,8 @@ static mla_status tally_sequences(mla_pool *pool, struct tally *tally)
     return status;
 }
 
-/* One page against what was tallied of it. */
+/* One page against what was tallied of it.  It is in a list, free or waiting,
+ * if and only if nobody refers to it and no copy pins it. */
 static mla_status check_page(mla_pool *pool, const struct tally *t,
                              int32_t page)
 {
@@ -161,6 +176,7 @@ static mla_status check_page(mla_pool *pool, const struct tally *t,
     return MLA_OK;
 }
 
+/* All pages, and the counters that statistics and errors show. */
 static mla_status check_pages(mla_pool *pool, const struct tally *tally)
 {
     int64_t used = 0, pinned = 0, shared = 0;
@@ -187,6 +203,7 @@ static mla_status check_pages(mla_pool *pool, const struct tally *tally)
     return status;
 }
 
+/* Everything that names pages, then the pages themselves.  tally is zeroed. */
 static mla_status recount(mla_pool *pool, struct tally *tally)
 {
     mla_status status = tally_free(pool, tally);
@@ -202,6 +219,8 @@ static mla_status recount(mla_pool *pool, struct tally *tally)
     return status ? status : check_pages(pool, tally);
 }
 
+/* Takes time and memory in proportion to the pool's pages and table entries,
+ * and holds the lock: for tests and for hunting a fault, not for every step. */
 mla_status mla_pool_check(mla_pool *pool)
 {
     struct tally *tally;

@@ -13,6 +13,8 @@
 
 /* The queue ------------------------------------------------------------- */
 
+/* At least doubles, so that a long queue costs few moves.  Called before a
+ * decision is carried out: `queue` itself cannot fail. */
 mla_status mla__copy_reserve(mla_pool *pool, int64_t more)
 {
     int64_t need = pool->copies + more, room = pool->copy_room;
@@ -34,6 +36,7 @@ mla_status mla__copy_reserve(mla_pool *pool, int64_t more)
     return MLA_OK;
 }
 
+/* Appends; both pages are pinned until the copy has been enqueued. */
 static void queue(mla_pool *pool, struct mla__copy copy)
 {
     mla__page_pin(pool, copy.rows.from_page);
@@ -42,6 +45,8 @@ static void queue(mla_pool *pool, struct mla__copy copy)
     pool->page_copies++;
 }
 
+/* Copies are always finished from the front: a later one may read what an
+ * earlier one writes. */
 void mla__copies_done(mla_pool *pool, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -56,6 +61,8 @@ void mla__copies_done(mla_pool *pool, int count)
 
 /* Copy on write --------------------------------------------------------- */
 
+/* The whole page is fresh, so its dead rows may be overwritten: where a page
+ * of all layers is one block, it is copied in one piece (pool_rows.c). */
 void mla__copy_on_write(mla_pool *pool, struct mla__sequence *s, int32_t i,
                         int32_t rows)
 {
@@ -83,6 +90,9 @@ static void pages_under(const mla_pool *pool, int64_t first, int64_t n,
     *end = n ? (int32_t)mla__pages_for(pool, first + n) : *begin;
 }
 
+/* Counts the shared pages first, so that either all are replaced or none is.
+ * Unsharing happens page by page, as a page that occurs once more in the range
+ * would be alone by then. */
 mla_status mla__own(mla_pool *pool, struct mla__sequence *s, int64_t first,
                     int64_t n)
 {
@@ -141,6 +151,7 @@ static bool continues(const mla_pool_copy *a, const mla_pool_copy *b)
            (a->from_page != a->to_page || apart >= rows);
 }
 
+/* One row, from the place of one token to that of another. */
 static mla_pool_copy row_copy(const mla_pool *pool,
                               const struct mla__sequence *s, int64_t from,
                               int64_t to)
@@ -151,6 +162,8 @@ static mla_pool_copy row_copy(const mla_pool *pool,
                            row[to / size], (int32_t)(to % size), 1};
 }
 
+/* Consecutive rows become one copy.  Order is kept: a target may be the source
+ * of a later move. */
 static void queue_moves(mla_pool *pool, const struct mla__sequence *s,
                         const int64_t *from, const int64_t *to, int n)
 {
@@ -172,6 +185,8 @@ static void queue_moves(mla_pool *pool, const struct mla__sequence *s,
         queue(pool, run);
 }
 
+/* Only targets are written, so only their pages must be the sequence's own; a
+ * source may stay shared. */
 static mla_status move(mla_pool *pool, mla_seq seq, const int64_t *from,
                        const int64_t *to, int n)
 {
@@ -222,6 +237,7 @@ mla_status mla_pool_move(mla_pool *pool, mla_seq seq, const int64_t *from,
     return status;
 }
 
+/* *count is the number that there are, so capacity 0 asks for the size. */
 mla_status mla_pool_copies(mla_pool *pool, mla_pool_copy *copies, int capacity,
                            int *count)
 {
@@ -235,6 +251,8 @@ mla_status mla_pool_copies(mla_pool *pool, mla_pool_copy *copies, int capacity,
     return MLA_OK;
 }
 
+/* The pool forgets the copies without enqueuing them: the caller has, on that
+ * stream, which the pages therefore wait for. */
 mla_status mla_pool_copies_done(mla_pool *pool, int count, void *stream)
 {
     mla_status status = MLA_OK;

@@ -14,6 +14,8 @@
 
 /* States ---------------------------------------------------------------- */
 
+/* To the end of the ring.  Its room is the number of pages that can be free,
+ * so it is never full. */
 static void push_free(mla_pool *pool, int32_t page)
 {
     int64_t room = pool->options.pages - 1;
@@ -21,6 +23,7 @@ static void push_free(mla_pool *pool, int32_t page)
     pool->ring[at < room ? at : at - room] = page;
 }
 
+/* From the front: the page that has been free for longest. */
 int32_t mla__page_take(mla_pool *pool)
 {
     int32_t page = pool->ring[pool->ring_head++];
@@ -34,7 +37,8 @@ int32_t mla__page_take(mla_pool *pool)
     return page;
 }
 
-/* Neither used nor pinned any more. */
+/* Neither used nor pinned any more.  Without a device nobody can still be
+ * reading, so the page is free at once. */
 static void let_go(mla_pool *pool, int32_t page)
 {
     struct mla__release *open = &pool->open;
@@ -58,6 +62,8 @@ void mla__page_ref(mla_pool *pool, int32_t page)
         pool->shared_pages++;
 }
 
+/* shared_pages counts pages with more than one reference, and changes here and
+ * in mla__page_ref only. */
 void mla__page_unref(mla_pool *pool, int32_t page)
 {
     struct mla__page *p = &pool->page[page];
@@ -78,6 +84,8 @@ void mla__page_pin(mla_pool *pool, int32_t page)
     pool->page[page].pins++;
 }
 
+/* A copy that is enqueued reads its page in stream order like any kernel, so
+ * the page waits for the streams from here on. */
 void mla__page_unpin(mla_pool *pool, int32_t page)
 {
     struct mla__page *p = &pool->page[page];
@@ -109,15 +117,15 @@ mla_status mla__stream_know(mla_pool *pool, void *stream)
 /* Whether work for the stream would end up in a graph, or break a capture. */
 static mla_status ask_capturing(mla_pool *pool, void *stream, bool *out)
 {
-    int status = 0;
-    int result = pool->ctx->driver.stream_capturing(stream, &status);
+    int result = mla__capturing(&pool->ctx->driver, stream, out);
 
-    *out = result == MLA__CUDA_CAPTURE_IMPLICIT || (!result && status);
-    if (!result || *out)
+    if (!result)
         return MLA_OK;
     return mla__pool_cuda_fail(pool, "cuStreamIsCapturing", result);
 }
 
+/* Error CAPTURING: work that is recorded into a graph would be done again by
+ * every replay, while the books have it once. */
 static mla_status refuse_capture(mla_pool *pool, const char *call)
 {
     return mla__pool_fail(pool, MLA_CAPTURING,
@@ -126,6 +134,7 @@ static mla_status refuse_capture(mla_pool *pool, const char *call)
                           call);
 }
 
+/* For calls that enqueue work of the pool's own on the stream. */
 mla_status mla__stream_usable(mla_pool *pool, void *stream, const char *call)
 {
     mla_status status;
@@ -156,7 +165,9 @@ static mla_status any_capturing(mla_pool *pool, bool *out)
 
 /* Releases -------------------------------------------------------------- */
 
-/* Events of a release are made at its first use and kept. */
+/* Events of a release are made at its first use and kept.  An event of the
+ * i-th stream known is the release's i-th; mla_pool_forget, which renumbers
+ * streams, first sees to it that no release is left. */
 static mla_status record_all(mla_pool *pool, struct mla__release *release)
 {
     const struct mla__driver *d = &pool->ctx->driver;
@@ -218,6 +229,8 @@ static mla_status passed(mla_pool *pool, const struct mla__release *release,
     return MLA_OK;
 }
 
+/* Frees the pages of the oldest sealed release, in the order in which they
+ * were let go. */
 static void take_back(mla_pool *pool, struct mla__release *release)
 {
     for (int32_t page = release->first, next; page != MLA__NO_PAGE;
@@ -231,6 +244,8 @@ static void take_back(mla_pool *pool, struct mla__release *release)
     pool->sealed_count--;
 }
 
+/* Oldest first, and no further than the first that has not passed: pages come
+ * back in the order in which they left. */
 static mla_status poll(mla_pool *pool, bool wait)
 {
     while (pool->sealed_count) {
@@ -244,6 +259,8 @@ static mla_status poll(mla_pool *pool, bool wait)
     return MLA_OK;
 }
 
+/* While a stream of the pool is captured nothing can be recorded or asked, so
+ * pages simply go on waiting; only who insists on waiting gets an error. */
 mla_status mla__reclaim(mla_pool *pool, bool wait)
 {
     bool capturing;
@@ -263,6 +280,7 @@ mla_status mla__reclaim(mla_pool *pool, bool wait)
     return status;
 }
 
+/* mla__reclaim for callers that have not made the device current. */
 static mla_status reclaim_entered(mla_pool *pool, bool wait)
 {
     mla_status status;
@@ -277,6 +295,8 @@ static mla_status reclaim_entered(mla_pool *pool, bool wait)
     return status;
 }
 
+/* The device is only asked when pages run short: an extend costs no driver
+ * call while there are free ones. */
 mla_status mla__pages_need(mla_pool *pool, int64_t need)
 {
     if (need > pool->free_pages) {
@@ -326,6 +346,8 @@ static mla_status drain(mla_pool *pool, void *stream)
                   : MLA_OK;
 }
 
+/* The last stream moves to the place that becomes empty.  If the tables' last
+ * step was on the stream, the next has nobody to wait for. */
 static mla_status forget(mla_pool *pool, void *stream)
 {
     mla_status status;

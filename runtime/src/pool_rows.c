@@ -24,6 +24,7 @@ static bool rows_touch(const mla_pool *pool)
 
 /* Pending copies -------------------------------------------------------- */
 
+/* One copy within the device, enqueued on the stream. */
 static mla_status copy_bytes(mla_pool *pool, uint64_t to, uint64_t from,
                              int64_t bytes, void *stream)
 {
@@ -33,6 +34,7 @@ static mla_status copy_bytes(mla_pool *pool, uint64_t to, uint64_t from,
                   : MLA_OK;
 }
 
+/* Row by row where rows have gaps, else all rows at once. */
 static mla_status copy_in_layer(mla_pool *pool, const mla_pool_copy *c,
                                 int layer, void *stream)
 {
@@ -69,6 +71,8 @@ static mla_status copy_rows(mla_pool *pool, const struct mla__copy *copy,
     return status;
 }
 
+/* What has been enqueued is forgotten even if a later copy fails, so that a
+ * second attempt does not do it twice. */
 mla_status mla__copies_flush(mla_pool *pool, void *stream)
 {
     mla_status status = MLA_OK;
@@ -116,6 +120,8 @@ struct transfer {
     void *stream;
 };
 
+/* Enqueues one copy of rows that lie side by side on the device and, as the
+ * host's layout has no gaps, there as well. */
 static mla_status transfer_block(mla_pool *pool, const struct transfer *t,
                                  int layer, int64_t token, int64_t rows)
 {
@@ -155,6 +161,7 @@ static int64_t run_length(const mla_pool *pool, const struct mla__sequence *s,
     return (stop < end ? stop : end) - token;
 }
 
+/* Layer by layer, as the host's rows[layers][n] are. */
 static mla_status transfer_all(mla_pool *pool, const struct transfer *t)
 {
     int64_t end = t->first + t->n, rows;
@@ -168,6 +175,9 @@ static mla_status transfer_all(mla_pool *pool, const struct transfer *t)
     return status;
 }
 
+/* Everything is checked before the first page changes.  Pending copies go
+ * first: an export must see the rows that they bring, and an import must not
+ * be overwritten by them. */
 static mla_status transfer(mla_pool *pool, mla_seq seq, struct transfer *t)
 {
     struct mla__sequence *s;
@@ -186,6 +196,7 @@ static mla_status transfer(mla_pool *pool, mla_seq seq, struct transfer *t)
     return status ? status : transfer_all(pool, t);
 }
 
+/* Export and import: the same steps with the direction in *t. */
 static mla_status locked_transfer(mla_pool *pool, mla_seq seq,
                                   struct transfer *t)
 {

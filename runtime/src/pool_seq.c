@@ -15,8 +15,10 @@
 
 #include "pool.h"
 
+/* Of a handle; pool.c's MAX_SEQUENCES is what the index can tell apart. */
 enum { INDEX_BITS = 24, GENERATION_MASK = 0xffffff };
 
+/* Never 0: the tag is not. */
 static mla_seq handle_of(const mla_pool *pool, const struct mla__sequence *s)
 {
     return (uint64_t)pool->tag << 48 |
@@ -24,6 +26,9 @@ static mla_seq handle_of(const mla_pool *pool, const struct mla__sequence *s)
            (uint64_t)(s - pool->sequence);
 }
 
+/* The tag tells a handle of another pool (or a number made up) from one
+ * whose sequence was dropped.  Generations come round after 2^24 uses of
+ * one place. */
 mla_status mla__sequence_find(mla_pool *pool, mla_seq seq,
                               struct mla__sequence **out)
 {
@@ -44,6 +49,7 @@ mla_status mla__sequence_find(mla_pool *pool, mla_seq seq,
     return MLA_OK;
 }
 
+/* Written so that no sum can overflow. */
 mla_status mla__sequence_range(mla_pool *pool, const struct mla__sequence *s,
                                int64_t first, int64_t n)
 {
@@ -57,7 +63,7 @@ mla_status mla__sequence_range(mla_pool *pool, const struct mla__sequence *s,
 /* Add and fork ---------------------------------------------------------- */
 
 /* The place is taken from the front and given back at the end, so that a
- * generation lasts as long as possible. */
+ * generation lasts as long as possible.  The new sequence is empty. */
 static mla_status take_place(mla_pool *pool, struct mla__sequence **out)
 {
     struct mla__sequence *s;
@@ -79,6 +85,7 @@ static mla_status take_place(mla_pool *pool, struct mla__sequence **out)
     return MLA_OK;
 }
 
+/* Ends all handles of the place by its next generation. */
 static void give_place(mla_pool *pool, struct mla__sequence *s)
 {
     int32_t index = (int32_t)(s - pool->sequence);
@@ -94,6 +101,7 @@ static void give_place(mla_pool *pool, struct mla__sequence *s)
     pool->sequences--;
 }
 
+/* No page yet: the first extend takes one. */
 static mla_status add(mla_pool *pool, mla_seq *out)
 {
     struct mla__sequence *s;
@@ -115,6 +123,9 @@ static void share(mla_pool *pool, struct mla__sequence *s,
     pool->tokens += length;
 }
 
+/* Shares all pages under the tokens, the half-filled last one included: who
+ * extends first copies it.  Its rows beyond `length` are the parent's and are
+ * not read. */
 static mla_status fork(mla_pool *pool, mla_seq parent, int64_t length,
                        mla_seq *out)
 {
@@ -145,7 +156,13 @@ struct need {
     int64_t pages, copies;
 };
 
-/* Checks one sequence of the call and adds what it needs. */
+/* Checks one sequence of the call and adds what it needs.  A sequence that is
+ * listed twice carries the mark of this call's serial.  Nothing has been
+ * changed when it fails.
+ *
+ * A shared last page must be replaced if it gets rows.  The reference to it is
+ * given up here, so that the last of several sharers finds itself alone and
+ * writes in place. */
 static mla_status plan(mla_pool *pool, struct mla__sequence *s, int64_t count,
                        struct need *need)
 {
@@ -191,6 +208,8 @@ static void undo(mla_pool *pool, const mla_seq *seqs, int n)
     }
 }
 
+/* Plans every sequence, then asks for pages and room once, for all of them.  A
+ * failure leaves sequences and references as they were. */
 static mla_status plan_all(mla_pool *pool, const mla_seq *seqs,
                            const int32_t *counts, int n, struct need *need)
 {
@@ -245,6 +264,8 @@ static void grow(mla_pool *pool, struct mla__sequence *s, int64_t count)
     pool->tokens += count;
 }
 
+/* Plans all, then grows in batch order; after plan_all nothing can fail.  The
+ * handles have been checked, so their index alone is used. */
 static mla_status extend(mla_pool *pool, const mla_seq *seqs,
                          const int32_t *counts, int n, int64_t *slots)
 {
@@ -267,6 +288,8 @@ static mla_status extend(mla_pool *pool, const mla_seq *seqs,
 
 /* Truncate and drop ----------------------------------------------------- */
 
+/* Lets go of the pages beyond the new length.  Rows beyond it in the last page
+ * stay as they are: nobody reads past a length. */
 static void shorten(mla_pool *pool, struct mla__sequence *s, int64_t length)
 {
     int32_t *row = mla__row(pool, s);
@@ -279,6 +302,8 @@ static void shorten(mla_pool *pool, struct mla__sequence *s, int64_t length)
     s->length = length;
 }
 
+/* The stream is remembered before pages are let go, so that the release that
+ * they end up in waits for it. */
 static mla_status truncate_to(mla_pool *pool, mla_seq seq, int64_t length,
                               void *stream)
 {
@@ -297,6 +322,7 @@ static mla_status truncate_to(mla_pool *pool, mla_seq seq, int64_t length,
     return status;
 }
 
+/* As truncate to nothing, and the handle ends. */
 static mla_status drop(mla_pool *pool, mla_seq seq, void *stream)
 {
     struct mla__sequence *s;
@@ -314,6 +340,7 @@ static mla_status drop(mla_pool *pool, mla_seq seq, void *stream)
 
 /* References of the caller's own ---------------------------------------- */
 
+/* Error BAD_PAGE for the first that is not a page in use; page 0 never is. */
 static mla_status check_pages(mla_pool *pool, const int32_t *pages, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -329,6 +356,7 @@ static mla_status check_pages(mla_pool *pool, const int32_t *pages, int n)
     return MLA_OK;
 }
 
+/* Counts for every time a page is listed. */
 static mla_status retain(mla_pool *pool, const int32_t *pages, int n)
 {
     mla_status status = check_pages(pool, pages, n);
@@ -351,6 +379,8 @@ static mla_status release(mla_pool *pool, const int32_t *pages, int n,
         status = mla__stream_know(pool, stream);
     if (status)
         return status;
+    /* Counted down one by one, and up again on failure, as a page may be
+     * listed twice. */
     for (i = 0; i < n && pool->page[pages[i]].held; i++)
         pool->page[pages[i]].held--;
     if (i < n) {
@@ -367,6 +397,8 @@ static mla_status release(mla_pool *pool, const int32_t *pages, int n,
     return MLA_OK;
 }
 
+/* A sequence over pages that somebody else keeps in use; the references that
+ * it takes are its own, so the retained ones may be released at once. */
 static mla_status adopt(mla_pool *pool, const int32_t *pages, int n,
                         int64_t length, mla_seq *out)
 {
@@ -392,6 +424,7 @@ static mla_status adopt(mla_pool *pool, const int32_t *pages, int n,
 
 /* Public: each locks, checks for NULL and does the above ------------------ */
 
+/* Ends the function that it stands in, with the call's status. */
 #define LOCKED(pool, call)                                                    \
     do {                                                                      \
         mla_status status_;                                                   \
@@ -483,6 +516,7 @@ mla_status mla_pool_length(mla_pool *pool, mla_seq seq, int64_t *length)
     return status;
 }
 
+/* *count is the number that there are, so capacity 0 asks for the size. */
 mla_status mla_pool_pages(mla_pool *pool, mla_seq seq, int32_t *pages,
                           int capacity, int *count)
 {

@@ -16,6 +16,9 @@
 
 #include "pool.h"
 
+/* Sections begin where an allocation of their own could, at multiples of 256
+ * bytes.  A compact stride changes with the batch; coarse steps keep it from
+ * changing, and thereby clearing the stage's tables, with every page. */
 enum {
     SECTION_ALIGN = 256,
     COMPACT_ENTRIES = 64 /* compact strides are multiples of so many pages */
@@ -28,11 +31,14 @@ static int64_t round_up(int64_t n, int64_t to)
 
 /* Memory ---------------------------------------------------------------- */
 
+/* Bytes of an image with so many rows: the tables are last for this reason. */
 static size_t image_bytes(const mla_pool *pool, int64_t rows, int64_t stride)
 {
     return (size_t)(pool->offset_tables + rows * stride);
 }
 
+/* Offsets are those of the largest batch, so that addresses are the same in
+ * every step.  Rows of the block table begin at multiples of 16 bytes. */
 static void lay_out(mla_pool *pool)
 {
     const mla_pool_options *o = &pool->options;
@@ -46,6 +52,7 @@ static void lay_out(mla_pool *pool)
     pool->stride = round_up((int64_t)o->table_width * 4, 16);
 }
 
+/* Zeroed: table entries that no row has used name page 0, which holds zeros. */
 static mla_status make_stage(mla_pool *pool, struct mla__stage *stage)
 {
     const struct mla__driver *d = &pool->ctx->driver;
@@ -72,6 +79,8 @@ static mla_status make_stage(mla_pool *pool, struct mla__stage *stage)
     return MLA_OK;
 }
 
+/* One order_event serves all: a stream that waits for it takes note of its
+ * last record when the wait is enqueued. */
 mla_status mla__tables_create(mla_pool *pool)
 {
     const struct mla__driver *d = &pool->ctx->driver;
@@ -104,6 +113,7 @@ mla_status mla__tables_create(mla_pool *pool)
     return result ? mla__pool_cuda_fail(pool, "cuMemsetD8", result) : MLA_OK;
 }
 
+/* Takes one that make_stage left half done. */
 static void free_stage(mla_pool *pool, struct mla__stage *stage)
 {
     const struct mla__driver *d = &pool->ctx->driver;
@@ -130,6 +140,7 @@ void mla__tables_destroy(mla_pool *pool)
 
 /* Checking a batch ------------------------------------------------------ */
 
+/* rows and padded of the tables; padded below rows means no padding. */
 static mla_status check_sizes(mla_pool *pool, const mla_pool_batch *b,
                               mla_pool_tables *out)
 {
@@ -142,6 +153,8 @@ static mla_status check_sizes(mla_pool *pool, const mla_pool_batch *b,
     return MLA_OK;
 }
 
+/* One row, added to tokens and max_seq_len.  The q_len new tokens have been
+ * extended into the pool before the step, so the length includes them. */
 static mla_status check_row(mla_pool *pool, const mla_pool_batch *b, int i,
                             mla_pool_tables *out)
 {
@@ -161,6 +174,7 @@ static mla_status check_row(mla_pool *pool, const mla_pool_batch *b, int i,
     return MLA_OK;
 }
 
+/* Everything that can be wrong with a batch, before anything is enqueued. */
 static mla_status check_batch(mla_pool *pool, const mla_pool_batch *b,
                               mla_pool_tables *out)
 {
@@ -206,6 +220,7 @@ static void write_row(const mla_pool *pool, struct mla__stage *stage, int i,
     stage->filled[i] = n;
 }
 
+/* The slots of the q_len newest tokens; returns what follows them. */
 static int64_t *write_new(const mla_pool *pool, const struct mla__sequence *s,
                           int32_t q_len, int64_t *slots)
 {
@@ -214,6 +229,8 @@ static int64_t *write_new(const mla_pool *pool, const struct mla__sequence *s,
     return slots;
 }
 
+/* Rows beyond the batch are empty: no keys, no queries, no slots, and a table
+ * of zeros.  Handles have been checked, so their index bits suffice. */
 static void write_image(const mla_pool *pool, struct mla__stage *stage,
                         const mla_pool_batch *b, int padded)
 {
@@ -276,6 +293,8 @@ static mla_status order_after_last(mla_pool *pool, void *stream)
                   : MLA_OK;
 }
 
+/* One copy, its event, and only then the books: a stage whose copy was not
+ * enqueued is used again by the next step. */
 static mla_status send(mla_pool *pool, struct mla__stage *stage, size_t bytes,
                        void *stream)
 {
@@ -284,6 +303,8 @@ static mla_status send(mla_pool *pool, struct mla__stage *stage, size_t bytes,
         d->mem_write_async(pool->device_tables, stage->image, bytes, stream);
     if (result)
         return mla__pool_cuda_fail(pool, "cuMemcpyHtoDAsync", result);
+    /* The event comes after the copy on the same stream: once it has passed,
+     * nobody reads the stage any more. */
     result = d->event_record(stage->event, stream);
     if (result) /* without its event the stage is safe only after this */
         d->ctx_synchronize();
@@ -297,6 +318,7 @@ static mla_status send(mla_pool *pool, struct mla__stage *stage, size_t bytes,
     return MLA_OK;
 }
 
+/* Bytes between rows of the block table, in this step. */
 static int64_t stride_of(const mla_pool *pool, const mla_pool_batch *b,
                          int64_t max_seq_len)
 {
@@ -305,6 +327,8 @@ static int64_t stride_of(const mla_pool *pool, const mla_pool_batch *b,
     return b->compact && compact < pool->stride ? compact : pool->stride;
 }
 
+/* Builds the image in the next stage and sends it; out has rows, padded and
+ * lengths already, and gets the addresses. */
 static mla_status upload(mla_pool *pool, const mla_pool_batch *b, void *stream,
                          mla_pool_tables *out)
 {
@@ -326,6 +350,8 @@ static mla_status upload(mla_pool *pool, const mla_pool_batch *b, void *stream,
     return status ? status : send(pool, stage, out->bytes, stream);
 }
 
+/* Copies come before the tables, and reclaiming after both: the events that
+ * seal a release are then recorded behind all that this step enqueues. */
 static mla_status step(mla_pool *pool, const mla_pool_batch *b, void *stream,
                        mla_pool_tables *out)
 {
@@ -342,6 +368,7 @@ static mla_status step(mla_pool *pool, const mla_pool_batch *b, void *stream,
     return status;
 }
 
+/* Tables of the caller's header may be shorter than ours, as its batch may. */
 mla_status mla_pool_step(mla_pool *pool, const mla_pool_batch *batch,
                          void *stream, mla_pool_tables *out)
 {

@@ -25,7 +25,8 @@ static mla_status load(mla_kernel *k, struct mla__image *image, bool *refused)
 }
 
 /* Without a compiler, as far as that goes: *missing is set, and *kind says
- * what the compiler is to make, when there is nothing that the driver takes. */
+ * what the compiler is to make, when there is nothing that the driver takes.
+ * A cubin that the driver refuses is followed by a look for PTX. */
 static mla_status load_found(mla_kernel *k, enum mla__kind *kind, bool *missing)
 {
     mla_context *ctx = k->owner->ctx;
@@ -46,7 +47,8 @@ static mla_status load_found(mla_kernel *k, enum mla__kind *kind, bool *missing)
     return status;
 }
 
-/* By the compiler, on this thread. */
+/* By the compiler, on this thread.  A driver that refuses the machine code
+ * gets PTX next; of PTX a refusal is an error, so this goes one level deep. */
 static mla_status load_compiled(mla_kernel *k, enum mla__kind kind)
 {
     mla_context *ctx = k->owner->ctx;
@@ -63,6 +65,7 @@ static mla_status load_compiled(mla_kernel *k, enum mla__kind kind)
     return status;
 }
 
+/* For a kernel that is there it costs one comparison: launches call it too. */
 mla_status mla_prepare(mla_kernel *k)
 {
     enum mla__kind kind;
@@ -86,6 +89,7 @@ mla_status mla_prepare(mla_kernel *k)
 /* Compiling in parallel -----------------------------------------------------
  */
 
+/* A line of log that waits for the caller's thread. */
 struct line {
     struct line *next;
     int level;
@@ -104,6 +108,9 @@ struct job {
     struct job *next; /* among the finished */
 };
 
+/* What the threads share.  mutex guards the hand-out of jobs (taken) and
+ * the list of finished ones (done); a job belongs to the thread that has
+ * taken it. */
 struct crew {
     mla_context *ctx;
     const mla_prepare_options *options;
@@ -157,6 +164,7 @@ static struct job *take_job(struct crew *crew)
     return job;
 }
 
+/* Puts a job among the finished; from here on it is the caller's thread's. */
 static void hand_over(struct crew *crew, struct job *job)
 {
     pthread_mutex_lock(&crew->mutex);
@@ -166,6 +174,8 @@ static void hand_over(struct crew *crew, struct job *job)
     pthread_mutex_unlock(&crew->mutex);
 }
 
+/* A thread: compiles until no job is left.  Touches no CUDA: loading needs the
+ * context that the caller's thread has made current. */
 static void *work(void *user)
 {
     struct crew *crew = user;
@@ -180,7 +190,8 @@ static void *work(void *user)
     return NULL;
 }
 
-/* A finished job.  Where no thread could be started this one does the next. */
+/* A finished job, in no particular order.  Where no thread could be started
+ * this one does the next, and only that: count is lowered while it works. */
 static struct job *await_job(struct crew *crew, int threads)
 {
     struct job *job;
@@ -232,7 +243,8 @@ static void tell(mla_context *ctx, struct job *job)
     }
 }
 
-/* Log, error or image of a finished job. */
+/* Log, error or image of a finished job.  The error moves from the job's
+ * context to the caller's, and with it to the log. */
 static void finish(struct crew *crew, struct job *job)
 {
     mla_context *ctx = crew->ctx;
@@ -250,6 +262,8 @@ static void finish(struct crew *crew, struct job *job)
     settle(crew, job->k, status);
 }
 
+/* As many as asked for, else as the process has CPUs (its affinity, not the
+ * machine's), but no more than jobs. */
 static int thread_count(const struct crew *crew)
 {
     cpu_set_t cpus;
@@ -261,7 +275,8 @@ static int thread_count(const struct crew *crew)
     return wanted < crew->count ? wanted : crew->count;
 }
 
-/* All jobs, by threads that end before this returns. */
+/* All jobs, by threads that end before this returns.  Fewer threads than
+ * wanted are no failure: the others take the jobs. */
 static void run_jobs(struct crew *crew)
 {
     enum { MAX_THREADS = 64 };
@@ -277,7 +292,8 @@ static void run_jobs(struct crew *crew)
         pthread_join(threads[i], NULL);
 }
 
-/* A kernel that is there already counts as one that was loaded. */
+/* A kernel that is there already counts as one that was loaded; one without an
+ * image becomes a job. */
 static void prepare_found(struct crew *crew, mla_kernel *k)
 {
     enum mla__kind kind;
@@ -297,7 +313,8 @@ static void prepare_found(struct crew *crew, mla_kernel *k)
         settle(crew, k, status);
 }
 
-/* What is to be compiled after all others are on the device. */
+/* What is to be compiled, after all others are on the device.  Without NVRTC
+ * the first of them stands for all in the error. */
 static void prepare_missing(struct crew *crew)
 {
     mla_status status = mla__image_begin(crew->ctx);
@@ -321,6 +338,8 @@ static mla_status read_options(const mla_prepare_options *given,
     return MLA_OK;
 }
 
+/* Prepares all kernels, then reports the first failure; whether there were
+ * more is added to its text. */
 static mla_status run_crew(struct crew *crew, mla_kernel *const *kernels)
 {
     mla_context *ctx = crew->ctx;
@@ -340,7 +359,7 @@ static mla_status run_crew(struct crew *crew, mla_kernel *const *kernels)
     return crew->status;
 }
 
-/* All kernels are of one set. */
+/* All kernels are of one set, and so of one context. */
 static bool one_set(mla_kernel *const *kernels, int count)
 {
     for (int i = 0; i < count; i++)
@@ -349,6 +368,7 @@ static bool one_set(mla_kernel *const *kernels, int count)
     return true;
 }
 
+/* Options of an older header lack the later members, which are then 0. */
 mla_status mla_prepare_some(mla_kernel *const *kernels, int count,
                             const mla_prepare_options *options)
 {
@@ -396,6 +416,7 @@ static bool chosen(const mla_kernels *set, const mla_kernel *k)
     return true;
 }
 
+/* The device must be known first: what mla_find would choose depends on it. */
 mla_status mla_prepare_all(mla_kernels *set, const mla_prepare_options *options)
 {
     mla_kernel **list;

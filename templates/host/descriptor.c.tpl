@@ -1,6 +1,6 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- The descriptor table of a model and its cos/sin table, C99.  Inputs: spec, plans, meta.
-@ local header, rope = use("lib/header"), use("lib/rope")
+@ local header, rope, launch = use("lib/header"), use("lib/rope"), use("lib/launch")
 @ local ident, upper = spec.derived.ident, header.upper(spec)
 @ local prefix = meta.symbol_prefix
 @ local angles = rope.angles(spec)
@@ -39,6 +39,33 @@ static const struct mla_emitted_arg args_of_${s.args.struct}[] = {
 };
 @ end
 
+@ for _, plan in ipairs(plans) do
+@     local raw = plan.launch.tensor_maps
+@     if raw then
+
+static const struct mla_emitted_map maps_of_${plan.symbol}[] = {
+@         for i, m in ipairs(launch.tensor_maps(plan)) do
+    {
+        .name = "${m.name}",
+        .pointer = MLA_AT(${plan.args.struct}, ${m.pointer}),
+        .back = ${m.back},
+        .type = ${m.type},
+        .rank = ${m.rank},
+        .sizes = {
+            ${header.products(raw[i].dims, plan.args.struct)},
+        },
+        .strides = {
+            ${header.products(raw[i].strides, plan.args.struct)},
+        },
+        .box = {${m.box}},
+        .swizzle = ${m.swizzle},
+        .promotion = ${m.promotion},
+    },
+@         end
+};
+@     end
+@ end
+
 const struct mla_emitted_kernel ${prefix}mla_${ident}_kernels[] = {
 @ for _, plan in ipairs(plans) do
 @     local b, struct = plan.launch.block, plan.args.struct
@@ -57,12 +84,17 @@ const struct mla_emitted_kernel ${prefix}mla_${ident}_kernels[] = {
         .block = {${b[1]}, ${b[2]}, ${b[3]}},
         .smem_dynamic = ${plan.launch.smem_dynamic},
         .pdl = ${plan.launch.pdl and 1 or 0},
+@     local cluster = plan.launch.cluster
+        .cluster = {${cluster and string.format("%d, %d, %d", cluster.x, cluster.y, cluster.z) or "0, 0, 0"}},
         .grid =
             {
 @     for _, axis in ipairs(plan.launch.grid) do
                 ${header.axis(axis, struct)},
 @     end
             },
+@     local maps = plan.launch.tensor_maps
+        .maps = ${maps and "maps_of_" .. plan.symbol or "0"},
+        .map_count = ${maps and #maps or 0},
         .args = args_of_${struct},
         .arg_count = ${#plan.args.fields},
         .args_size = ${plan.args.size},

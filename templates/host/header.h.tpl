@@ -63,8 +63,8 @@ struct mla_emitted_arg {
     int32_t nullable;
 };
 
-/* ceil(n / per), where n is the int32 at `offset` of the arguments; at offset -1 the number `per`
- * itself. */
+/* ceil(n / per), where n is the integer at `offset` of the arguments (its size is in their table);
+ * at offset -1 the number `per` itself. */
 struct mla_emitted_factor {
     int32_t offset;
     int32_t per;
@@ -77,8 +77,32 @@ struct mla_emitted_axis {
     int32_t max;
 };
 
+/* A size or stride of a tensor map: the product of its factors. */
+struct mla_emitted_product {
+    struct mla_emitted_factor factors[4];
+    int32_t count;
+};
+
+/* A parameter behind the argument struct, 128 bytes that cuTensorMapEncodeTiled fills: `pointer`
+ * is the offset of the address among the arguments, from which `back` times the first stride is
+ * taken; `type`, `swizzle` and `promotion` are the numbers of that function, its element strides
+ * are 1, interleave and fill 0. */
+struct mla_emitted_map {
+    const char *name;
+    int32_t pointer;
+    int32_t back;
+    int32_t type;
+    int32_t rank;
+    struct mla_emitted_product sizes[5];
+    struct mla_emitted_product strides[4];
+    uint32_t box[5];
+    int32_t swizzle;
+    int32_t promotion;
+};
+
 /* One kernel.  `tile_m` and `tile_n` are rows and keys of a tile, where a caller has to know;
- * `pdl`: it may be launched with programmatic stream serialization. */
+ * `pdl`: it may be launched with programmatic stream serialization; `cluster`: blocks of a
+ * cluster along each axis, or 0. */
 struct mla_emitted_kernel {
     const char *symbol;
     const char *family;
@@ -94,7 +118,10 @@ struct mla_emitted_kernel {
     uint32_t block[3];
     uint32_t smem_dynamic;
     int32_t pdl;
+    uint32_t cluster[3];
     struct mla_emitted_axis grid[3];
+    const struct mla_emitted_map *maps;
+    int32_t map_count;
     const struct mla_emitted_arg *args;
     int32_t arg_count;
     uint32_t args_size;
@@ -125,14 +152,28 @@ int ${prefix}mla_${ident}_rope_table(float *table, long long rows, long long fir
     int long_context);
 
 @ end
+@ local has_maps = false
+@ for _, plan in ipairs(plans) do
+@     has_maps = has_maps or plan.launch.tensor_maps ~= nil
+@ end
 /* --- Launchers, in the .cu files ---------------------------------------------------------- */
 
 /* Each checks its arguments and launches on `stream`, a cudaStream_t.  Returns a cudaError_t: 0 on
  * success (also when there is nothing to do), cudaErrorInvalidValue for a negative count or a
  * missing pointer, cudaErrorMisalignedAddress for a pointer or stride that breaks its rule. */
+@ if has_maps then
+/* Kernels that load by TMA need the driver's cuTensorMapEncodeTiled, of which `encode` is the
+ * address: from dlsym on libcuda.so.1, or cudaGetDriverEntryPointByVersion. */
+#ifndef MLA_ENCODE_TILED_DEFINED
+#define MLA_ENCODE_TILED_DEFINED
+typedef int (*mla_encode_tiled)(void *map, int type, uint32_t rank, void *address,
+    const uint64_t *sizes, const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
+    int interleave, int swizzle, int promotion, int fill);
+#endif
+@ end
 @ for _, plan in ipairs(plans) do
 int ${plan.symbol}_launch(
-    const struct ${plan.args.struct} *a, void *stream);
+    const struct ${plan.args.struct} *a, ${plan.launch.tensor_maps and "mla_encode_tiled encode, " or ""}void *stream);
 @ end
 
 #ifdef __cplusplus

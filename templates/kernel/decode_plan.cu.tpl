@@ -204,7 +204,7 @@ ${emit.signature(plan)}
                 slot = ${work.REFUSED};
             else if (splits > 1)
                 slot = a.unit_slots[unit] + split;
-            mla_i32 *out = a.items + item * ${plan.tile.item_ints};
+            mla_i32 *out = a.items + item * ${plan.tile.work_list.item_ints};
             out[${item("request")}] = (mla_i32)(unit / s.row_tiles);
             out[${item("row_tile")}] = row_tile;
             out[${item("first_tile")}] = from;

@@ -43,8 +43,13 @@ local function launch(plan)
         smem = string.format("%d bytes of dynamic shared memory", l.smem_dynamic)
     end
     local ctas = l.min_ctas > 1 and string.format(", %d blocks per SM", l.min_ctas) or ""
-    return string.format("%d threads%s, grid %s, %s", emit.threads(plan), ctas,
-        table.concat(axes, " x "), smem)
+    local cluster = ""
+    if l.cluster then
+        cluster = string.format(" in clusters of %d", l.cluster.x * l.cluster.y * l.cluster.z)
+    end
+    local maps = l.tensor_maps and string.format(", %d tensor maps", #l.tensor_maps) or ""
+    return string.format("%d threads%s, grid %s%s, %s%s", emit.threads(plan), ctas,
+        table.concat(axes, " x "), cluster, smem, maps)
 end
 
 -- The entry without its architectures.

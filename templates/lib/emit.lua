@@ -153,7 +153,16 @@ function M.threads(plan)
     return b[1] * b[2] * b[3]
 end
 
--- The kernel's first two lines.  Its only parameter is called `a`.  A plan with whole_sm states
+-- The parameters behind the argument struct.
+local function map_parameters(plan)
+    local out = ""
+    for _, m in ipairs(plan.launch.tensor_maps or {}) do
+        out = out .. ",\n    const __grid_constant__ mla_tensor_map " .. m.name
+    end
+    return out
+end
+
+-- The kernel's first lines.  Its parameters are `a` and the plan's tensor maps.  A plan with whole_sm states
 -- that one block per SM is enough: without it ptxas saves registers for a second, and spills.
 function M.signature(plan)
     local bounds = string.format("%d", M.threads(plan))
@@ -161,9 +170,10 @@ function M.signature(plan)
         bounds = string.format("%s, %d", bounds, plan.launch.min_ctas)
     end
     local first = "extern \"C\" __global__ void __launch_bounds__(" .. bounds .. ")\n"
+    local maps = map_parameters(plan)
     local call = string.format("%s(const %s a)", plan.symbol, plan.args.struct)
-    if #call > M.WIDTH then
-        call = string.format("%s(\n    const %s a)", plan.symbol, plan.args.struct)
+    if #call > M.WIDTH or maps ~= "" then
+        call = string.format("%s(\n    const %s a%s)", plan.symbol, plan.args.struct, maps)
     end
     return first .. call
 end

@@ -20,10 +20,11 @@ local function has(list, wanted)
     return false
 end
 
+-- The family's template, unless the plan names one.
 local function template_of(plan)
     for _, f in ipairs(families) do
         if f.family == plan.family and has(f.variants, plan.variant) then
-            return f.template
+            return plan.template or f.template
         end
     end
     error("variant '" .. plan.variant .. "' of " .. plan.family .. " is not in families.lua")

@@ -78,17 +78,30 @@ function M.numbers(list, per_line)
     return table.concat(lines, "\n")
 end
 
--- The initialiser of a launch axis, a factor a line where there are several.
-function M.axis(axis, struct)
+local function factors_of(list, struct)
     local factors = {}
-    for _, f in ipairs(axis.factors) do
+    for _, f in ipairs(list) do
         if f.arg then
-            factors[#factors + 1] = string.format("{MLA_AT(%s, %s), %d}", struct, f.arg, f.per)
+            factors[#factors + 1] = string.format("{MLA_AT(%s, %s), %d}", struct, f.arg, f.per or 1)
         else
             factors[#factors + 1] = string.format("{-1, %d}", f.const)
         end
     end
-    return string.format("{{%s}, %d, %d}", table.concat(factors, ",\n  "), #factors, axis.max)
+    return table.concat(factors, ",\n  ")
+end
+
+-- The initialiser of a launch axis, a factor a line where there are several.
+function M.axis(axis, struct)
+    return string.format("{{%s}, %d, %d}", factors_of(axis.factors, struct), #axis.factors, axis.max)
+end
+
+-- The initialiser of a tensor map's sizes or strides, a line each.
+function M.products(list, struct)
+    local out = {}
+    for i, factors in ipairs(list) do
+        out[i] = string.format("{{%s}, %d}", factors_of(factors, struct), #factors)
+    end
+    return #out > 0 and table.concat(out, ",\n") or "{{{-1, 0}}, 0}"
 end
 
 return M

@@ -86,6 +86,9 @@ function M.count_checks(plan)
             out[#out + 1] = string.format("(a->%s & ~1) != 0", f.name)
         elseif f.type == "i32" then
             out[#out + 1] = string.format("a->%s < 0", f.name)
+            if f.multiple > 1 then
+                out[#out + 1] = string.format("a->%s %% %d != 0", f.name, f.multiple)
+            end
         end
     end
     return out
@@ -115,6 +118,49 @@ function M.pointer_checks(plan)
             sets[#sets + 1] = all_set(names)
         end
         out[#out + 1] = "!(" .. table.concat(sets, " || ") .. ")"
+    end
+    return out
+end
+
+local TENSOR_TYPE = { byte = 0, fp16 = 6, f32 = 7, bf16 = 9 } -- CUtensorMapDataType
+local SWIZZLE = { [0] = 0, [32] = 1, [64] = 2, [128] = 3 }
+local PROMOTION = { [0] = 0, [64] = 1, [128] = 2, [256] = 3 }
+
+local function product(factors)
+    local terms = {}
+    for _, f in ipairs(factors) do
+        if f.const then
+            terms[#terms + 1] = string.format("%dull", f.const)
+        elseif (f.per or 1) == 1 then
+            terms[#terms + 1] = string.format("(mla_u64)a->%s", f.arg)
+        else
+            terms[#terms + 1] = string.format("((mla_u64)a->%s + %d) / %d", f.arg, f.per - 1, f.per)
+        end
+    end
+    return table.concat(terms, " * ")
+end
+
+-- The plan's tensor maps in the words of cuTensorMapEncodeTiled: { name, pointer, type, rank,
+-- dims, strides, box, steps, swizzle, promotion }, the lists as initialisers over `a`; back as
+-- in lib/plan.lua.
+function M.tensor_maps(plan)
+    local out = {}
+    for i, m in ipairs(plan.launch.tensor_maps or {}) do
+        local dims, strides, ones = {}, {}, {}
+        for k, d in ipairs(m.dims) do
+            dims[k], ones[k] = product(d), "1"
+        end
+        for k, s in ipairs(m.strides) do
+            strides[k] = product(s)
+        end
+        out[i] = {
+            name = m.name, pointer = m.pointer, rank = #m.dims, back = m.back,
+            type = assert(TENSOR_TYPE[m.elem], "tensor map: elem"),
+            dims = dims, strides = #strides > 0 and strides or { "0" },
+            box = table.concat(m.box, ", "), steps = table.concat(ones, ", "),
+            swizzle = assert(SWIZZLE[m.swizzle], "tensor map: swizzle"),
+            promotion = assert(PROMOTION[m.l2], "tensor map: l2"),
+        }
     end
     return out
 end

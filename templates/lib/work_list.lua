@@ -18,7 +18,7 @@
 -- partial_o   float[slots][rows_per_tile][R], normalised
 --
 -- Cut in balance, c CTAs make at most c - 1 cuts, so at most units + c - 1 items and
--- 2 (c - 1) slots: capacities that depend on no length.
+-- 2 (c - 1) slots: capacities that depend on no length.  numbers() tells the host.
 
 local M = {}
 
@@ -39,6 +39,10 @@ M.STATUS = {
 M.DIRECT = -1
 M.REFUSED = -2
 
+-- What a cut adds to the list: an item, and slots, of which the first cut of a unit
+-- needs more than the later ones.
+M.CUT = { items = 1, first_slots = 2, slots = 1 }
+
 -- Position of a name in HEADER or ITEM, as an index in C.
 function M.index(list, name)
     for i, n in ipairs(list) do
@@ -47,6 +51,18 @@ function M.index(list, name)
         end
     end
     error("work_list: no field " .. name)
+end
+
+-- numbers(): what a host has to know to size a list and to read its header.
+function M.numbers()
+    return {
+        header_ints = M.HEADER_INTS, item_ints = M.ITEM_INTS,
+        cut_items = M.CUT.items, first_cut_slots = M.CUT.first_slots, cut_slots = M.CUT.slots,
+        items_at = M.index(M.HEADER, "items"), slots_at = M.index(M.HEADER, "slots"),
+        status_at = M.index(M.HEADER, "status"),
+        item_overflow = M.STATUS.item_capacity, slot_overflow = M.STATUS.slot_capacity,
+        short_request = M.STATUS.short_request,
+    }
 end
 
 return M

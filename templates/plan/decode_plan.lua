@@ -79,7 +79,7 @@ function M.plans(spec, arch, heads)
                 },
             },
             cost = costs(),
-            tile = { threads = THREADS, item_ints = work.ITEM_INTS, header_ints = work.HEADER_INTS },
+            tile = { threads = THREADS, work_list = work.numbers() },
         }),
     }
 end

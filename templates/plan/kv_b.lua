@@ -43,6 +43,7 @@
 local args = use("lib/args")
 local base = use("lib/plan")
 local costs = use("lib/cost")
+local hopper = use("plan/kv_b_hopper")
 local launch = use("lib/launch")
 local symbol = use("lib/symbol")
 
@@ -186,26 +187,33 @@ local function cost(tile, arch)
     return c.pairs
 end
 
+local function portable(spec, arch, heads, arguments)
+    local tile = tile_of(spec, arch, heads)
+    return base.new(spec, arch, heads, "kv_b", {
+        args = arguments,
+        launch = {
+            block = { THREADS, 1, 1 },
+            min_ctas = tile.ctas,
+            smem_dynamic = tile.stages * tile.stage,
+            pdl = arch.pdl,
+            grid = {
+                launch.axis_of(1, launch.per("tokens", tile.rows)),
+                launch.axis_of(2, launch.const(tile.groups)),
+                launch.axis_of(3, launch.const(1)),
+            },
+        },
+        cost = cost(tile, arch),
+        tile = tile,
+    })
+end
+
+-- Where the architecture has wgmma and the latents fit its registers, that kernel.
 -- @return array with the one plan of the family
 function M.plans(spec, arch, heads)
-    local tile = tile_of(spec, arch, heads)
+    local arguments = args.layout(symbol.args_struct("kv_b"), fields(), spec.dtype)
     return {
-        base.new(spec, arch, heads, "kv_b", {
-            args = args.layout(symbol.args_struct("kv_b"), fields(), spec.dtype),
-            launch = {
-                block = { THREADS, 1, 1 },
-                min_ctas = tile.ctas,
-                smem_dynamic = tile.stages * tile.stage,
-                pdl = arch.pdl,
-                grid = {
-                    launch.axis_of(1, launch.per("tokens", tile.rows)),
-                    launch.axis_of(2, launch.const(tile.groups)),
-                    launch.axis_of(3, launch.const(1)),
-                },
-            },
-            cost = cost(tile, arch),
-            tile = tile,
-        }),
+        arch.wgmma and hopper.plan_of(spec, arch, heads, arguments)
+            or portable(spec, arch, heads, arguments),
     }
 end
 

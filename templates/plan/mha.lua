@@ -30,6 +30,7 @@ local cost = use("lib/cost")
 local launch = use("lib/launch")
 local plan = use("lib/plan")
 local symbol = use("lib/symbol")
+local hopper = use("plan/mha_hopper")
 local tile = use("plan/mha_tile")
 
 local M = {}
@@ -130,7 +131,7 @@ local function costs(spec, heads, variant, t)
     return c.pairs
 end
 
-local function plan_of(spec, arch, heads, variant)
+local function portable(spec, arch, heads, variant)
     local t = tile.tile(spec, arch, variant)
     return plan.new(spec, arch, heads, "mha", {
         variant = variant,
@@ -149,6 +150,12 @@ local function plan_of(spec, arch, heads, variant)
         cost = costs(spec, heads, variant, t),
         tile = t,
     })
+end
+
+-- Where the architecture has wgmma and a tile for it fits, that kernel.
+local function plan_of(spec, arch, heads, variant)
+    return arch.wgmma and hopper.plan_of(spec, arch, heads, variant, arguments(spec, variant))
+        or portable(spec, arch, heads, variant)
 end
 
 function M.plans(spec, arch, heads)

@@ -24,6 +24,7 @@ local cost = use("lib/cost")
 local launch = use("lib/launch")
 local plan = use("lib/plan")
 local symbol = use("lib/symbol")
+local hopper = use("plan/hopper_decode")
 local tile = use("plan/decode_tile")
 
 local M = {}
@@ -61,7 +62,8 @@ local function arguments(spec)
     }, spec.dtype)
 end
 
-local function costs(spec, heads, t)
+-- why: the reason why this is planned where there are tensor cores for warpgroups.
+local function costs(spec, heads, t, why)
     local c = cost.new()
     local r = t.registers
     local qk = t.m // 16 * (t.n // 8) * t.steps
@@ -78,11 +80,87 @@ local function costs(spec, heads, t)
         cost.grouped(qk), cost.grouped(pv))
     c.add("bytes", "%s per key tile (floor), %s of queries per item", cost.grouped(t.n * 2 * t.dims),
         cost.grouped(t.m * 2 * t.dims))
+    if why then
+        c.add("portable", "no warp-specialised kernel: %s", why)
+    end
     return c.pairs
 end
 
-function M.plans(spec, arch, heads)
+-- Why a request's rows go to this tile.
+local function choice(t)
+    local per = t.per_tile
+    if t.cluster > 1 then
+        return string.format("beyond %d rows blocks of a request read the same keys: a pair takes %s of L2 "
+            .. "per tile and block, not %s", t.rows, cost.grouped(per.l2), cost.grouped(t.cluster * per.l2))
+    end
+    local bound = per.dram > per.mma and "memory" or "tensor cores"
+    return string.format("one block holds the rows; bound by %s: a tile takes %s cycles of memory, %s of "
+        .. "tensor cores however few rows are live", bound, cost.grouped(per.dram), cost.grouped(per.mma))
+end
+
+local function hopper_costs(spec, heads, t)
+    local c = cost.new()
+    local per = t.per_tile
+    c.add("tile", "%d rows x %d keys in %s of %d rows; one warpgroup for S and its softmax, two for O",
+        t.m, t.n, cost.plural(t.cluster, "block"), t.rows)
+    c.add("rows", "for %d to %d (token, head) rows of a request, %d heads", t.min_rows, t.max_rows, heads)
+    c.add("schedule", "(%s) S of the next tile %s P is stored, %d of 4 k-steps of P V after it; %s of P%s",
+        t.schedule, t.early and "before" or "after", t.held, cost.plural(t.buffers, "buffer"),
+        t.cluster > 1 and "; tiles shared by a cluster of two blocks" or "")
+    c.add("choice", "%s", choice(t))
+    c.add("smem", "%s B: %d stages x %s, rope %d x %s, Q %s; 1 CTA per SM", cost.grouped(t.smem.total),
+        t.stages, cost.grouped(t.stage_bytes), t.rope_stages, cost.grouped(t.rope_bytes),
+        cost.grouped(t.q_shared * t.rows * 32))
+    c.add("registers", "%d for S (S 32 + Q %d of %d k-steps), 2 x %d for O (O %d)", t.scores_limit,
+        t.q_registers, t.steps, t.values_limit, spec.kv_lora_rank // 4)
+    c.add("cycles", "per block and key tile: %s of MMA, %s of the shared-memory port",
+        cost.grouped(per.mma), cost.grouped(per.port))
+    c.add("bytes", "%s of L2 per block and key tile, %s of queries per item", cost.grouped(per.l2),
+        cost.grouped(t.m * 2 * spec.derived.row))
+    return c.pairs
+end
+
+-- The warp-specialised kernels of sm_90a, or nil and why there are none.
+local function hopper_plans(spec, arch, heads)
+    local tiles, why = hopper.tiles(spec, arch, heads)
+    if not tiles then
+        return nil, why
+    end
     local out = {}
+    for _, t in ipairs(tiles) do
+        out[#out + 1] = plan.new(spec, arch, heads, "mqa_decode", {
+            variant = t.name,
+            template = "kernel/mqa_decode_hopper.cu.tpl",
+            args = arguments(spec),
+            launch = {
+                block = { t.threads, 1, 1 },
+                whole_sm = true,
+                smem_dynamic = t.smem.total,
+                cluster = t.cluster > 1 and { x = t.cluster, y = 1, z = 1 } or nil,
+                tensor_maps = hopper.tensor_maps(spec, t),
+                grid = {
+                    { factors = { launch.const(t.cluster), launch.per("batch", launch.MAX_X),
+                        launch.per("ctas", 1) }, max = launch.MAX_X // t.cluster * t.cluster },
+                    launch.axis_of(2, launch.const(1)),
+                    launch.axis_of(3, launch.const(1)),
+                },
+            },
+            cost = hopper_costs(spec, heads, t),
+            tile = t,
+        })
+    end
+    return out
+end
+
+function M.plans(spec, arch, heads)
+    local out, why
+    if arch.wgmma then
+        out, why = hopper_plans(spec, arch, heads)
+        if out then
+            return out
+        end
+    end
+    out = {}
     for _, t in ipairs(tile.tiles(spec, arch, heads)) do
         out[#out + 1] = plan.new(spec, arch, heads, "mqa_decode", {
             variant = t.name,
@@ -99,7 +177,7 @@ function M.plans(spec, arch, heads)
                     launch.axis_of(3, launch.const(1)),
                 },
             },
-            cost = costs(spec, heads, t),
+            cost = costs(spec, heads, t, why),
             tile = t,
         })
     end

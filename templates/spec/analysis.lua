@@ -14,9 +14,12 @@
 
 local M = {}
 
+-- Bytes of an element of the cache, by kv_cache.dtype.
 local BYTES = { bf16 = 2, fp16 = 2 }
+-- The customary number of key heads, for comparison with a cache of that kind.
 local GQA_GROUPS = 8
 
+-- A, N and B of the head comment, in multiply-adds of all heads of the model.
 local function costs(spec)
     local h = spec.heads
     local nope, rope, v = spec.qk_nope_head_dim, spec.qk_rope_head_dim, spec.v_head_dim
@@ -28,7 +31,8 @@ local function costs(spec)
     }
 end
 
--- The T from which Normal is cheaper at kv_len S; nil: never.
+-- The T from which Normal is cheaper at kv_len S; nil: never.  Without kv_len, the
+-- limit for long S.  A fraction: a count of tokens is for whoever prints it to round.
 local function crossover(c, kv_len)
     local widening = c.absorb - c.normal
     if widening <= 0 then
@@ -40,6 +44,8 @@ local function crossover(c, kv_len)
     return kv_len * c.expand / (c.expand + kv_len * widening)
 end
 
+-- Elements of one token in one layer: what the original heads would cache as keys and
+-- values, for every head, for 8 groups and for one, and the latent row of MLA.
 local function cache_table(spec)
     local width = spec.qk_nope_head_dim + spec.qk_rope_head_dim + spec.v_head_dim
     return {
@@ -61,6 +67,7 @@ local function grouped(n)
     return string.sub(s, 1, head) .. out
 end
 
+-- Powers of 1024, the largest last.
 local UNITS = { "B", "KiB", "MiB", "GiB", "TiB" }
 local function size_text(bytes)
     local unit = 1
@@ -75,6 +82,10 @@ local function size_text(bytes)
     return string.format("%.1f %s", x, UNITS[unit])
 end
 
+-- The projections around the attention, in multiply-adds per token, as far as the spec
+-- has their widths (hidden_size and q_lora_rank may be null).  They are the same on
+-- both paths, so they do not move the crossover.  Without query compression q_b reads
+-- the hidden state.
 local function projections(spec)
     local list = {}
     local hidden = spec.hidden_size
@@ -98,6 +109,7 @@ local function projections(spec)
     return list
 end
 
+-- One line per kind of cache; over all layers only where the spec says how many.
 local function cache_lines(add, spec, caches, bytes)
     add("latent cache, per token and layer (%s)", spec.kv_cache.dtype)
     for _, c in ipairs(caches) do
@@ -109,6 +121,7 @@ local function cache_lines(add, spec, caches, bytes)
     end
 end
 
+-- Both paths as sums of a term per key (or query) and one per pair.
 local function cost_lines(add, spec, c)
     add("multiply-adds of one layer (T = q_len, S = kv_len)")
     for _, p in ipairs(projections(spec)) do
@@ -118,8 +131,11 @@ local function cost_lines(add, spec, c)
     add("  %-14s T x %s  +  T x S x %s", "Absorb (MQA)", grouped(c.expand), grouped(c.absorb))
 end
 
+-- Where the crossover is shown besides its limit: for DeepSeek-V3 it is 146 at the
+-- first and 171 in the limit.
 local KV_LENGTHS = { 1024, 4096, 32768 }
 
+-- The limit first, then how soon it is reached.
 local function crossover_lines(add, c)
     local limit = crossover(c)
     if limit == nil then

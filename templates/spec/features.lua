@@ -24,6 +24,8 @@ local KEYS = {
 
 local M = {}
 
+-- Whether a key asks for its feature: null, false, 0 and empty lists are how configs
+-- switch one off.
 local function present(value)
     if value == nil or value == null or value == false or value == 0 then
         return false
@@ -32,6 +34,7 @@ local function present(value)
 end
 M.present = present
 
+-- A value for a phrase; 512.0, as some configs write it, reads 512.
 local function text_of(value)
     if math.type(value) == "float" and value == math.floor(value) then
         return string.format("%d", math.tointeger(value))
@@ -39,6 +42,8 @@ local function text_of(value)
     return tostring(value)
 end
 
+-- MLA configs repeat the head count in num_key_value_heads; another number there means
+-- that heads share what a latent expands to (Motif-3).
 local function grouped_heads(config, heads)
     local kv = config.num_key_value_heads
     if present(kv) and kv ~= heads then
@@ -46,6 +51,7 @@ local function grouped_heads(config, heads)
     end
 end
 
+-- Kimi-Linear lists the layers that are linear attention; the rest are MLA.
 local function hybrid_layers(config)
     local linear = config.linear_attn_config
     if type(linear) == "table" and present(linear.kda_layers) then

@@ -12,6 +12,7 @@ local yaml = use("spec/yaml_text")
 
 local M = {}
 
+-- Models that see or hear nest the language model under one of these.
 local NESTS = { "text_config", "language_config", "llm_config" }
 
 -- spec key -> config keys, first match wins.
@@ -25,6 +26,7 @@ local NAMES = {
     dtype = { "torch_dtype", "dtype" },
 }
 
+-- What torch calls them, and what the spec does.
 local DTYPES = {
     bfloat16 = "bf16", bf16 = "bf16",
     float16 = "fp16", fp16 = "fp16", half = "fp16",
@@ -41,6 +43,7 @@ local PAIRING = {
     pangu_ultra_moe = "interleaved", dots3_note_omni = "interleaved",
 }
 
+-- The rope types of configs; `none` here means that positions are used as they are.
 local SCALING_TYPES = {
     yarn = "yarn", deepseek_yarn = "yarn",
     linear = "linear",
@@ -48,6 +51,7 @@ local SCALING_TYPES = {
     default = "none", none = "none",
 }
 
+-- The first of the names that has a value; null is none.
 local function lookup(config, names)
     for _, name in ipairs(names) do
         local value = config[name]
@@ -57,7 +61,8 @@ local function lookup(config, names)
     end
 end
 
--- The part of the config that describes the language model.
+-- The part of the config that describes the language model: a nest that has heads, or
+-- the config itself.
 local function language_part(config)
     for _, name in ipairs(NESTS) do
         local part = config[name]
@@ -68,6 +73,8 @@ local function language_part(config)
     return config
 end
 
+-- Why this is no MLA, as a text; nil if it is.  DeepSeek-V4 is told apart by keys of
+-- its own, so that the reason can be given.
 local function refusal(part)
     if part.use_mla == false then
         return "use_mla is false: this model uses multi-head attention, not MLA"
@@ -81,8 +88,10 @@ local function refusal(part)
     end
 end
 
+-- Widths that have no sensible default: a wrong guess would compile and be wrong.
 local REQUIRED = { "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim" }
 
+-- The first key that an MLA config must have and this one lacks, or nil.
 local function missing_key(part)
     if not lookup(part, NAMES.heads) then
         return table.concat(NAMES.heads, " or ")
@@ -99,6 +108,8 @@ local function integer(value)
     return math.tointeger(value) or value
 end
 
+-- Where rope parameters may be: rope_scaling in older configs, rope_parameters in newer
+-- ones, which have rope_theta in it; some have both.
 local function rope_tables(part)
     local list = {}
     for _, name in ipairs({ "rope_scaling", "rope_parameters" }) do
@@ -109,6 +120,7 @@ local function rope_tables(part)
     return list
 end
 
+-- The base of the rotation.  10000, the customary one, is assumed aloud.
 local function theta_of(part, note)
     local theta = lookup(part, { "rope_theta" })
     for _, t in ipairs(rope_tables(part)) do
@@ -121,7 +133,9 @@ local function theta_of(part, note)
     return theta
 end
 
--- Mistral writes yarn under a key and with names of its own.
+-- Mistral writes yarn under a key and with names of its own: alpha and beta are the
+-- slow and the fast end of the ramp.  apply_scale false means no mscale^2 in the
+-- softmax scale; absent, it applies.
 local function mistral_yarn(part)
     local y = part.yarn
     if type(y) ~= "table" or y == null then
@@ -137,6 +151,7 @@ local function mistral_yarn(part)
     }
 end
 
+-- What the spec takes over from a scaling table, under the same names.
 local SCALING_KEYS = {
     "factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "mscale", "mscale_all_dim",
     "attention_factor", "short_factor", "long_factor",
@@ -164,6 +179,8 @@ local function scaling_of(part)
     return mistral_yarn(part)
 end
 
+-- How pairs of the rotary part are formed: by what the config says, else by its
+-- model_type, else assumed.  mla_use_nope keeps the rotary dims and never rotates them.
 local function style_of(part, spec, note)
     if spec.qk_rope_head_dim == 0 then
         return "none"
@@ -183,6 +200,7 @@ local function style_of(part, spec, note)
     return style
 end
 
+-- MiniCPM3 leaves the key out and means hidden_size / heads.
 local function v_dim_of(part, spec, note)
     local v = lookup(part, { "v_head_dim" })
     if v ~= nil then
@@ -196,6 +214,7 @@ local function v_dim_of(part, spec, note)
     return spec.hidden_size // spec.heads
 end
 
+-- Layers with MLA: in hybrid models only those that are listed as full attention.
 local function layers_of(part)
     local linear = part.linear_attn_config
     if type(linear) == "table" and linear ~= null and features.present(linear.full_attn_layers) then
@@ -208,6 +227,8 @@ local function layers_of(part)
     return lookup(part, NAMES.layers)
 end
 
+-- The type of activations.  Weights of a checkpoint may be narrower (fp8, int4); its
+-- torch_dtype still says what it computes in.
 local function dtype_of(config, part, note)
     local given = lookup(part, NAMES.dtype) or lookup(config, NAMES.dtype)
     if given == nil then
@@ -230,6 +251,7 @@ local function tp_of(heads)
     return { 1 }
 end
 
+-- The spec but for rope and factors.  `note` takes what was assumed.
 local function build(config, part, name, note)
     local q_rank = lookup(part, { "q_lora_rank" })
     local spec = {
@@ -254,6 +276,8 @@ local function build(config, part, name, note)
     return spec
 end
 
+-- Adds rope_theta and rope_scaling to the spec; returns an error text or nil.  Without
+-- the factors of longrope the table of angles cannot be made here.
 local function add_rope(spec, part, note)
     if spec.rope_style == "none" then
         return nil
@@ -270,7 +294,8 @@ local function add_rope(spec, part, note)
 end
 
 -- The keys that ask for a factor sqrt(hidden / rank) on a compressed vector, by the
--- spec's key: LongCat has one for each side, dots3 one for both.
+-- spec's key: LongCat has one for each side, dots3 one for both.  The factor itself is
+-- in no config; it is what the models' code computes.
 local RANK_SCALES = {
     { key = "q_lora_scale", rank = "q_lora_rank",
         names = { "mla_scale_q_lora", "apply_mla_qkv_lora_rescale" } },
@@ -278,6 +303,7 @@ local RANK_SCALES = {
         names = { "mla_scale_kv_lora", "apply_mla_qkv_lora_rescale" } },
 }
 
+-- A side without compression has no vector to scale.  Returns an error text or nil.
 local function add_rank_scales(spec, part)
     for _, s in ipairs(RANK_SCALES) do
         if lookup(part, s.names) == true and spec[s.rank] ~= nil then
@@ -303,6 +329,7 @@ local function position_scale_of(part)
     end
 end
 
+-- Factors on q and on the latent; returns an error text or nil.
 local function add_factors(spec, part)
     local scale = position_scale_of(part)
     if scale and (scale.beta == nil or scale.original == nil) then
@@ -319,6 +346,7 @@ local function spec_name(name)
     return (string.gsub(s, "^[._-]+", ""))
 end
 
+-- A result with one error.  It has no path: the file is not a spec's.
 local function failure(message)
     return { errors = { { message = message } } }
 end

@@ -7,6 +7,7 @@
 
 local M = {}
 
+-- Bytes of an element of the cache, by kv_cache.dtype.
 local BYTES = { bf16 = 2, fp16 = 2 }
 
 -- The plans of a spec for the first of its architectures: all have the same kernels,
@@ -20,7 +21,7 @@ local function plans_of(kernels, spec, archs)
     return kernels(one, archs)
 end
 
--- 10000, 8e7, 3.2e7
+-- 10000, 8e7, 3.2e7: an exponent without its sign and zeros.
 local function short(x)
     local text = string.format("%.6g", x)
     return (string.gsub(text, "e%+0*", "e"))
@@ -40,6 +41,7 @@ local function rope_text(spec)
     return string.format("%s, %s, %s%s", spec.rope.style, short(spec.rope.theta), scaling.type, factor)
 end
 
+-- The factors beside softmax scale and rope, or "-": most models have none.
 local function factor_text(spec)
     local list = {}
     local d = spec.derived
@@ -55,7 +57,8 @@ local function factor_text(spec)
     return #list > 0 and table.concat(list, ", ") or "-"
 end
 
--- The rows of all runs whose kernels are this model's.
+-- The rows of all runs whose kernels are this model's, told by the middle of their
+-- symbols: mla_<family>_<ident>_<dtype>_h<heads>_...
 local function rows_of(spec, results)
     local name = "_" .. spec.derived.ident .. "_" .. spec.dtype .. "_h"
     local list = {}
@@ -87,6 +90,7 @@ local function worst(spec, results)
     return out
 end
 
+-- A failure goes before any figure: an error beyond the bar is not a share of it.
 local function worst_text(w)
     if w == nil then
         return "-"
@@ -96,6 +100,7 @@ local function worst_text(w)
     return string.format("%.2f of the bar", w.of_bar)
 end
 
+-- The families of the plans, each once, in the order of planning.
 local function counted(plans)
     local families, seen = {}, {}
     for _, plan in ipairs(plans) do
@@ -107,6 +112,7 @@ local function counted(plans)
     return families
 end
 
+-- What the table and the JSON say of one model.
 local function entry(kernels, spec, archs, results)
     local plans = plans_of(kernels, spec, archs)
     return {
@@ -150,10 +156,12 @@ local COLUMNS = {
     { "cache B", true, function(e) return tostring(e.cache_bytes) end },
     { "kernels", true, function(e) return tostring(e.kernels) end },
 }
+-- Only there with results.
 local WORST = { "worst error", false, function(e)
     return worst_text(e.worst ~= null and e.worst or nil)
 end }
 
+-- A Markdown table: titles, rules with the alignment, a line per entry.
 local function table_lines(add, columns, entries)
     local function line(cells)
         add("| " .. table.concat(cells, " | ") .. " |")
@@ -173,6 +181,7 @@ local function table_lines(add, columns, entries)
     end
 end
 
+-- Lists of families are short; order is theirs.
 local function includes(list, name)
     for _, item in ipairs(list) do
         if item == name then

@@ -3,17 +3,21 @@
 -- from it.  The schema (specs/schema.yaml) knows one key at a time; every rule
 -- that ties two keys together, or a key to the list of architectures, is here.
 
+local rope = use("lib/rope")
 local scale = use("spec/scale")
 
 local M = {}
 
+-- What the kernels are made and tested for (README.md).
 local MAX_LOCAL_HEADS = 256
 -- The widest row of the pool whose queries mqa_decode can hold in registers.
 local MAX_ROW = 1152
+-- The largest and the smallest normal number of float32.
 local FLOAT32_MAX = 3.4028234663852886e38
 local FLOAT32_MIN = 1.1754943508222875e-38
 
--- A collector of {path, message} pairs.
+-- A collector of {path, message} pairs.  A path is keys and indices from 1, and gen
+-- turns it into the line and column of the spec.
 local function reports()
     local list = {}
     local function add(path, fmt, ...)
@@ -22,6 +26,7 @@ local function reports()
     return list, add
 end
 
+-- Tensor parallelism gives every rank whole heads.
 local function check_heads(spec, err)
     for i, tp in ipairs(spec.tp) do
         if spec.heads % tp ~= 0 then
@@ -33,6 +38,7 @@ local function check_heads(spec, err)
     end
 end
 
+-- beta_fast and beta_slow bound the ramp between scaled and unscaled frequencies.
 local function check_yarn(scaling, err)
     local path = { "rope", "scaling" }
     if scaling.factor == null then
@@ -47,6 +53,8 @@ local function check_yarn(scaling, err)
     end
 end
 
+-- A factor divides the frequency of one pair of dims.  None at all is allowed: then the
+-- caller brings the table of angles.
 local function check_longrope(spec, scaling, err)
     local pairs_of_dims = spec.qk_rope_head_dim // 2
     for _, key in ipairs({ "short_factor", "long_factor" }) do
@@ -61,6 +69,7 @@ local function check_longrope(spec, scaling, err)
     end
 end
 
+-- What the type of scaling needs beyond what the schema can ask of all types.
 local function check_rope(spec, err)
     local rope = spec.rope
     if spec.qk_rope_head_dim == 0 and rope.style ~= "none" then
@@ -80,6 +89,8 @@ local function check_rope(spec, err)
     end
 end
 
+-- The pool's row.  `auto` becomes the spec's dtype here, so that everything after this
+-- sees a type.
 local function check_cache(spec, err)
     local row = spec.kv_lora_rank + spec.qk_rope_head_dim
     if row > MAX_ROW then
@@ -96,7 +107,8 @@ local function check_cache(spec, err)
     end
 end
 
--- "sm_90", "9.0", "90a", "sm_90a+PTX" ... -> the nearest name we would know.
+-- "sm_90", "9.0", "90a", "sm_90a+PTX" ... -> the nearest name we would know, as part of
+-- a message; "" if there is none.
 local function suggest(name, known)
     local digits = string.gsub(string.lower(name), "[^0-9a-z]", "")
     digits = string.gsub(digits, "^sm", "")
@@ -111,19 +123,22 @@ local function suggest(name, known)
     return ""
 end
 
--- An architecture's number, so that lists sort as sm_80, sm_90, sm_100.
+-- An architecture's number, so that lists sort as sm_80, sm_90, sm_90a, sm_100.
 local function number_of(name)
     return tonumber(string.match(name, "^sm_(%d+)")) or 0
 end
 
+-- All names of the architecture table, by generation.
 function M.arch_names(archs)
     local names = keys(archs)
     table.sort(names, function(a, b)
-        return number_of(a) < number_of(b)
+        local x, y = number_of(a), number_of(b)
+        return x < y or (x == y and a < b)
     end)
     return names
 end
 
+-- Names only: whether a kernel fits an architecture's limits is the plans' to say.
 local function check_arch(spec, archs, err)
     local known = M.arch_names(archs)
     for i, name in ipairs(spec.arch) do
@@ -134,6 +149,7 @@ local function check_arch(spec, archs, err)
     end
 end
 
+-- Judged as the float that kernels take: 1e-50 is positive as a double, and 0 there.
 local function check_scale(spec, err)
     local s = spec.softmax_scale
     if s ~= "auto" and (s < FLOAT32_MIN or s > FLOAT32_MAX) then
@@ -141,6 +157,7 @@ local function check_scale(spec, err)
     end
 end
 
+-- A factor needs what it acts on.
 local function check_factors(spec, err)
     if spec.q_lora_scale ~= null and spec.q_lora_rank == null then
         err({ "q_lora_scale" }, "q_lora_scale acts on the compressed q, and q_lora_rank is null")
@@ -155,10 +172,13 @@ local function identifier(name)
     return (string.gsub(string.lower(name), "[^a-z0-9]", "_"))
 end
 
+-- The neutral factor for one that is not given.
 local function or_one(x)
     return x == null and 1.0 or x
 end
 
+-- What every plan and template would otherwise compute for itself: one identifier, the
+-- local head counts in the order of tp, the width of a row, factors as numbers, angles.
 local function derive(spec)
     local heads = {}
     local seen = {}
@@ -176,6 +196,7 @@ local function derive(spec)
         softmax_scale = scale.softmax_scale(spec),
         q_lora_scale = or_one(spec.q_lora_scale),
         kv_lora_scale = or_one(spec.kv_lora_scale),
+        rope = rope.angles(spec) or null,
     }
 end
 

@@ -4,7 +4,8 @@
 
 local M = {}
 
--- A number as YAML: integers plain, floats with all their digits.
+-- A number as YAML: integers plain, floats with the fewest digits that read back as the
+-- same double.  From 1e15 on, exponents.
 local function number(x)
     if math.type(x) == "integer" then
         return string.format("%d", x)
@@ -27,6 +28,7 @@ local function scalar(x)
     return tostring(x)
 end
 
+-- A flow list on one line: factors of longrope are dozens of numbers.
 local function list(values)
     local out = {}
     for i, v in ipairs(values) do
@@ -35,11 +37,14 @@ local function list(values)
     return "[" .. table.concat(out, ", ") .. "]"
 end
 
+-- The order of schema.yaml; the type first, as the others depend on it.
 local SCALING_ORDER = {
     "type", "factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "mscale",
     "mscale_all_dim", "attention_factor", "apply_scale", "short_factor", "long_factor",
 }
 
+-- What the style needs and no more: without rotation there is neither theta nor
+-- scaling.
 local function rope_lines(add, spec)
     add("rope:")
     add("  style: " .. spec.rope_style)
@@ -75,11 +80,14 @@ local function factor_lines(add, spec)
     end
 end
 
+-- From what the model is to what a row is.
 local WIDTHS = {
     "heads", "tp", "layers", "hidden_size", "max_position", "q_lora_rank", "kv_lora_rank",
     "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "rms_norm_eps",
 }
 
+-- A key that is not known is left out, for the schema's default; only q_lora_rank is
+-- written as null, since its absence is a statement about the model.
 local function width_lines(add, spec)
     for _, key in ipairs(WIDTHS) do
         local value = spec[key]
@@ -94,7 +102,8 @@ local function width_lines(add, spec)
 end
 
 -- spec_text(spec, source, beyond, notes): the file.  `beyond` and `notes` become
--- comments at its head.
+-- comments at its head.  What no config says (page size, q_len, LSE, architectures) is
+-- written out: it is what a reader will want to change.
 function M.spec_text(spec, source, beyond, notes)
     local lines = {}
     local function add(line)
@@ -115,7 +124,7 @@ function M.spec_text(spec, source, beyond, notes)
     add("kv_cache: {page_size: 64}")
     add("decode: {max_q_len: 4}")
     add("lse: {base: e, empty: -inf}")
-    add("arch: [sm_80, sm_86, sm_89, sm_90, sm_100, sm_120]")
+    add("arch: [sm_80, sm_86, sm_89, sm_90a, sm_100, sm_120]")
     return table.concat(lines, "\n") .. "\n"
 end
 

@@ -25,6 +25,7 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+/* Ends the program when a call has failed. */
 static void must(mla_status status, const char *what)
 {
     if (!status)
@@ -33,12 +34,15 @@ static void must(mla_status status, const char *what)
     exit(1);
 }
 
+/* For the median. */
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
+/* CALLS decisions per round, for a single one is shorter than the clock's
+ * step. */
 static double measure(const mla_policy *policy, const mla_batch *batch)
 {
     static mla_method methods[MOST];
@@ -55,6 +59,7 @@ static double measure(const mla_policy *policy, const mla_batch *batch)
     return ns[ROUNDS / 2];
 }
 
+/* The same for plans of chunks, which take ten times as long. */
 static double measure_chunks(mla_chunks *chunks, const int32_t *prefix,
                              int rows)
 {
@@ -79,6 +84,8 @@ static void print(int json, const char *what, int rows, double ns)
            what, rows, ns);
 }
 
+/* Three policies on batches of 1, 32 and 256 rows, then a plan of chunks.  The
+ * contexts are spread by a multiplicative hash, so that no two are alike. */
 int main(int argc, char **argv)
 {
     static const char *const names[] = {"fa3", "trtllm_mla", "cost"};

@@ -2,7 +2,7 @@
  *
  * kernel_bench.c: the program behind `make bench`.
  *
- *     kernel-bench MLAGEN SPEC DIR [--json]
+ *     kernel-bench MLAGEN SPEC DIR [--json] [--counters FILE]
  *
  * MLAGEN is the generator, SPEC a spec and DIR a scratch directory: the
  * program times `mlagen gen` into it, then a cold `mlagen build` for the
@@ -13,6 +13,7 @@
  * Columns: dram is the different 32-byte sectors touched, l2 what passes an L1
  * that never evicts, req what the lanes ask for; all over the floor.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ enum { GEN_RUNS = 5, CUBIN_BAR = 1 << 20 };
 static const int64_t token_counts[] = {1, 16, 64, 256};
 
 struct bench {
-    const char *mlagen, *spec, *directory;
+    const char *mlagen, *spec, *directory, *counters;
     char built[4096];
     bool json;
     int failures;
@@ -35,6 +36,7 @@ struct bench {
     struct num_model model;
 };
 
+/* Figures over their bar are shown, and are no failure: bars are goals. */
 static const char *mark(bool good)
 {
     return good ? "" : "  over the bar";
@@ -42,6 +44,8 @@ static const char *mark(bool good)
 
 /* Generation and compilation --------------------------------------------- */
 
+/* Sources for all architectures, then a build for one, as a user runs them:
+ * whole processes, start-up and all. */
 static void time_generator(struct bench *b)
 {
     char arch[32], out[4096];
@@ -51,8 +55,9 @@ static void time_generator(struct bench *b)
                      (char *)b->spec,   "-o",    b->built, NULL};
     double gen_ms, build_ms;
 
-    snprintf(arch, sizeof(arch), "sm_%d%d", b->device.info.major,
-             b->device.info.minor);
+    /* The architecture-specific kernels where the device has some. */
+    snprintf(arch, sizeof(arch), "sm_%d%d%s", b->device.info.major,
+             b->device.info.minor, b->device.info.major == 9 ? "a" : "");
     snprintf(out, sizeof(out), "%s/gen", b->directory);
     snprintf(b->built, sizeof(b->built), "%s/build", b->directory);
     gen_ms = bench_child(gen, GEN_RUNS);
@@ -70,6 +75,8 @@ static void time_generator(struct bench *b)
            arch, build_ms, build_bar_ms);
 }
 
+/* Each kernel by itself, on one thread: what a server compiles when it needs
+ * one more. */
 static void time_kernels(struct bench *b)
 {
     double sum = 0, bytes = 0;
@@ -105,6 +112,7 @@ static void time_kernels(struct bench *b)
 
 /* Traffic ----------------------------------------------------------------- */
 
+/* One row: all figures over the floor, which is what they would ideally be. */
 static void print_traffic(struct bench *b, const char *symbol,
                           const struct bench_traffic *t, const char *why,
                           bool first)
@@ -130,6 +138,18 @@ static void print_traffic(struct bench *b, const char *symbol,
         printf("  %s\n", why);
 }
 
+/* For the file of counters. */
+static void note_traffic(const struct num_subject *s,
+                         const struct bench_traffic *t, bool tokens)
+{
+    char work[32] = "once";
+
+    if (tokens)
+        snprintf(work, sizeof(work), "%lld tokens", (long long)t->tokens);
+    bench_note(s, work, t);
+}
+
+/* Kernels without tokens run once, the others at each token count. */
 static void measure_kernels(struct bench *b)
 {
     bool first = true;
@@ -153,10 +173,30 @@ static void measure_kernels(struct bench *b)
                 bench_measure(&b->device, &s, token_counts[k], &t);
             b->failures += why != NULL;
             print_traffic(b, s.info.symbol, &t, why, first);
+            note_traffic(&s, &t, tokens);
             first = false;
         }
     }
     printf(b->json ? "],\n" : "\n");
+}
+
+/* The flags behind the three operands. */
+static bool parse(int argc, char **argv, struct bench *b)
+{
+    bool good = argc >= 4;
+
+    for (int i = 4; i < argc && good; i++) {
+        if (strcmp(argv[i], "--json") == 0) {
+            b->json = true;
+        } else {
+            good = strcmp(argv[i], "--counters") == 0 && ++i < argc;
+            b->counters = good ? argv[i] : NULL;
+        }
+    }
+    if (!good)
+        fprintf(stderr, "usage: kernel-bench MLAGEN SPEC DIR [--json] "
+                        "[--counters FILE]\n");
+    return good;
 }
 
 int main(int argc, char **argv)
@@ -164,11 +204,8 @@ int main(int argc, char **argv)
     struct bench b = {0};
     char why[1024];
 
-    b.json = argc == 5 && strcmp(argv[4], "--json") == 0;
-    if (argc < 4 || (argc > 4 && !b.json)) {
-        fprintf(stderr, "usage: kernel-bench MLAGEN SPEC DIR [--json]\n");
+    if (!parse(argc, argv, &b))
         return 2;
-    }
     b.mlagen = argv[1];
     b.spec = argv[2];
     b.directory = argv[3];
@@ -183,6 +220,11 @@ int main(int argc, char **argv)
                 b.device.info.driver);
         num_device_close(&b.device);
         return 7;
+    }
+    if (b.counters && !bench_counters_open(b.counters, &b.device)) {
+        fprintf(stderr, "%s: error: %s\n", b.counters, strerror(errno));
+        num_device_close(&b.device);
+        return 5;
     }
     printf(b.json ? "{\"spec\": \"%s\", \"device\": \"%s\",\n" : "%s on %s\n\n",
            b.spec, b.device.info.name);
@@ -201,6 +243,7 @@ int main(int argc, char **argv)
         b.failures += bench_decode(&b.device, &b.model, b.json);
         printf(b.json ? "}\n" : "");
     }
+    b.failures += !bench_counters_close();
     num_device_close(&b.device);
     return b.failures != 0;
 }

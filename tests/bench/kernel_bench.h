@@ -34,7 +34,11 @@ struct bench_traffic {
     double dram;      /* bytes of the different 32-byte sectors */
     double warp_insns, mma_flops, mma_count;
     double bank_conflicts; /* wavefronts beyond the least */
+    double port_cycles;    /* of shared memory: wavefronts, wgmma and TMA */
+    double word_cycles;    /* of these, loads and stores of single words */
     double barriers;       /* that warps arrive at */
+    double mma_cycles;     /* of wgmma, per SM */
+    double tma;            /* bytes that TMA reads, multicasts once */
 };
 
 /* Runs the kernel once, packed tensors; NULL or why not. */
@@ -54,5 +58,12 @@ int bench_attention(struct num_device *device, const struct num_model *model,
 /* The same for the decode step, of which mqa_decode's launch counts. */
 int bench_decode(struct num_device *device, const struct num_model *model,
                  bool json);
+
+/* The counters of all launches as a file (kernel_counters.c): opened before
+ * the first, closed after the last; noting without a file does nothing. */
+bool bench_counters_open(const char *path, const struct num_device *device);
+void bench_note(const struct num_subject *s, const char *work,
+                const struct bench_traffic *t);
+bool bench_counters_close(void);
 
 #endif

@@ -15,6 +15,7 @@
 
 extern char **environ;
 
+/* Milliseconds of wall time: a user waits for the compiler, not for its CPU. */
 static double now(void)
 {
     struct timespec t;
@@ -22,6 +23,7 @@ static double now(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+/* The least of several runs is the one that other programs disturbed least. */
 double bench_child(char *const *argv, int runs)
 {
     double best = -1;
@@ -45,6 +47,8 @@ double bench_child(char *const *argv, int runs)
     return best;
 }
 
+/* Bytes of the machine code, 0 if this NVRTC cannot say.  The runtime itself
+ * fetches the image; only here its size alone is wanted. */
 static size_t cubin_size(const struct mla__nvrtc *n, void *program)
 {
     int (*size)(void *, size_t *) = NULL;
@@ -54,6 +58,8 @@ static size_t cubin_size(const struct mla__nvrtc *n, void *program)
     return size && size(program, &bytes) == 0 ? bytes : 0;
 }
 
+/* The same calls and options as the runtime's, with nothing from its cache.
+ * Only create and compile are timed: opening the library happens once. */
 const char *bench_compile(const struct num_subject *s,
                           struct bench_compiled *out)
 {

@@ -18,6 +18,7 @@
 #include "decode.h"
 #include "kernel_bench.h"
 
+/* Of wall time, for the long request. */
 static const double long_bar_seconds = 10;
 
 static const struct work {
@@ -94,6 +95,8 @@ static void print(const struct num_subject *s, const struct work *w,
                t->barriers, seconds, over ? "  over the bar" : "");
 }
 
+/* One kernel on one work; 1: the counters are not what the work list says.  A
+ * bar that is exceeded is shown, and no failure. */
 static int measure(struct num_device *device, const struct decode_kernels *k,
                    const struct work *w, bool json, bool first)
 {
@@ -113,6 +116,7 @@ static int measure(struct num_device *device, const struct decode_kernels *k,
                           t.warp_insns > w->insns_bar
                     : seconds > long_bar_seconds;
     print(s, w, &t, floor, seconds, over, json, first);
+    bench_note(s, w->name, &t);
     if (!why && (t.copied != (double)floor || t.bank_conflicts > 0))
         why = "the counters are not what the work list says";
     decode_case_free(c);

@@ -13,8 +13,10 @@
 
 enum { SECTOR = 32 };
 
+/* Read only: the tree is freed whole. */
 typedef const struct mla__json json;
 
+/* A member's value; 0 where there is none, as for kernels without MMA. */
 static double number(json *object, const char *key)
 {
     json *value = mla__json_get(object, key);
@@ -43,6 +45,8 @@ static json *launch_of(json *root, const char *symbol)
     return found;
 }
 
+/* From one launch's counters to the figures of the report.  An L1 that never
+ * evicts lets no byte pass twice; stores pass it always. */
 static void read_launch(json *total, struct bench_traffic *out)
 {
     json *global = mla__json_get(total, "global");
@@ -56,12 +60,24 @@ static void read_launch(json *total, struct bench_traffic *out)
     out->dram = SECTOR * (number(global, "unique_load_sectors") +
                           number(global, "unique_store_sectors"));
     out->warp_insns = number(total, "warp_insns");
+    out->port_cycles =
+        sum(mla__json_get(total, "shared"), "wavefronts") +
+        number(mla__json_get(total, "smem_port"), "cycles");
+    out->word_cycles =
+        number(mla__json_get(mla__json_get(total, "shared"), "load"),
+               "wavefronts") +
+        number(mla__json_get(mla__json_get(total, "shared"), "store"),
+               "wavefronts");
     out->mma_flops = number(total, "mma_flops");
     out->mma_count = sum(mla__json_get(total, "mma"), "count");
     out->bank_conflicts = sum(mla__json_get(total, "shared"), "conflicts");
     out->barriers = number(total, "barriers");
+    out->mma_cycles = number(total, "mma_cycles");
+    out->tma = SECTOR * number(mla__json_get(total, "tma"), "load_sectors");
 }
 
+/* What any kernel has to move: every live byte of an input once, every one of
+ * an output once; a tensor updated in place counts twice. */
 static double floor_of(const struct num_case *c)
 {
     double bytes = 0;
@@ -72,6 +88,7 @@ static double floor_of(const struct num_case *c)
     return bytes;
 }
 
+/* The counters since the last reset; NULL or why not. */
 static const char *read_counters(struct num_device *d,
                                  const struct num_subject *s,
                                  struct bench_traffic *out)
@@ -90,6 +107,8 @@ static const char *read_counters(struct num_device *d,
     return why;
 }
 
+/* One run without poison, in order and without canaries: its traffic is that
+ * of the kernel alone. */
 const char *bench_measure_case(struct num_device *d, struct num_case *c,
                                struct bench_traffic *out)
 {

@@ -25,6 +25,7 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+/* Ends the program when a call has failed: a wrong figure is worse. */
 static void must(mla_status status, const char *what)
 {
     if (!status)
@@ -33,12 +34,14 @@ static void must(mla_status status, const char *what)
     exit(1);
 }
 
+/* For the median. */
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
+/* A pool full of sequences, their forks, and what a batch call needs. */
 struct bench {
     mla_pool *pool;
     mla_seq seq[SEQUENCES], child[SEQUENCES];
@@ -55,12 +58,14 @@ static void extend(struct bench *b, int32_t count)
          "extend");
 }
 
+/* A token more for each: NULL counts stand for ones. */
 static void decode(struct bench *b)
 {
     must(mla_pool_extend(b->pool, b->seq, NULL, SEQUENCES, b->slots),
          "extend");
 }
 
+/* For callers that derive slots from the block table. */
 static void decode_without_slots(struct bench *b)
 {
     must(mla_pool_extend(b->pool, b->seq, NULL, SEQUENCES, NULL), "extend");
@@ -72,6 +77,7 @@ static void extend_page(struct bench *b)
     extend(b, 65);
 }
 
+/* Copies of the books, not of pages. */
 static void fork_all(struct bench *b)
 {
     for (int i = 0; i < SEQUENCES; i++)
@@ -84,6 +90,9 @@ static void drop_children(struct bench *b)
         must(mla_pool_drop(b->pool, b->child[i], NULL), "drop");
 }
 
+/* The first token of a fork goes into a page that it shares, which has to be
+ * copied first: the copies are asked for and reported done, as a server does
+ * it around its own copy kernel. */
 static void extend_children(struct bench *b)
 {
     int count;
@@ -114,6 +123,7 @@ static const struct {
     {"drop (of about 38 pages)", fork_all, drop_children, nothing},
 };
 
+/* The median of the rounds, in nanoseconds per sequence. */
 static double measure(struct bench *b, size_t figure)
 {
     double ns[ROUNDS];
@@ -144,6 +154,7 @@ static void fill(struct bench *b)
         extend(b, 64);
 }
 
+/* Ends with a check of the pool's books: a figure of a broken pool is none. */
 int main(int argc, char **argv)
 {
     static struct bench b;

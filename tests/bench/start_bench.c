@@ -19,6 +19,7 @@ static bool json;
 static double in_driver; /* milliseconds */
 static int (*real_load)(void **, const void *, unsigned, int *, void **);
 
+/* Wall time: what a server waits for. */
 static double now_ms(void)
 {
     struct timespec t;
@@ -34,6 +35,7 @@ static double cpu_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+/* The driver's module load, with a clock around it. */
 static int timed_load(void **module, const void *image, unsigned count,
                       int *options, void **values)
 {
@@ -52,6 +54,8 @@ static int take_load(void **module, const void *image, unsigned count,
     return 0;
 }
 
+/* The rest of the driver that accepts everything: a module is its own
+ * function. */
 static int take_unload(void *module)
 {
     (void)module;
@@ -71,6 +75,8 @@ static int take_set(void *function, int attribute, int value)
     return 0;
 }
 
+/* Puts stand-ins into this context's table of driver calls: those for machine
+ * code, which the virtual GPU cannot load, and the clock. */
 static void replace_driver(mla_context *ctx, bool machine_code)
 {
     struct mla__driver *d = &ctx->driver;
@@ -91,6 +97,7 @@ static int fail(const mla_context *ctx, const char *what)
     return 1;
 }
 
+/* Called after each kernel; the last call has the number of all. */
 static void count(void *user, int done, int total, const mla_kernel *k)
 {
     (void)done, (void)k;
@@ -131,6 +138,8 @@ static int start(const char *directory, bool machine_code, const char *name)
     return 0;
 }
 
+/* In this order: the warm starts find what the cold ones have left in the
+ * cache. */
 int main(int argc, char **argv)
 {
     const char *folder = argv[argc - 1];

@@ -19,8 +19,11 @@
 #include <time.h>
 
 #define BAR 50.0    /* M thread instructions per second and core */
+/* Of the input and of the output each, more than any kernel here touches. */
 #define BYTES (8u << 20)
 
+/* What the kernels share: registers, parameters, and a thread's own 16 bytes
+ * of input and output. */
 #define HEAD(name)                                                            \
     ".version 9.0\n.target sm_80\n.address_size 64\n"                         \
     ".visible .entry " name "(.param .u64 in, .param .u64 out)\n{\n"          \
@@ -49,6 +52,8 @@ static const char elementwise[] = HEAD("elementwise")
     "add.s64 %rd4, %rd4, 16384;\n"
     "setp.lt.s32 %p0, %r20, 16;\n@%p0 bra L;\nret;\n}\n";
 
+/* A row reduction: squares of 8 bf16 values per thread, a butterfly of
+ * shuffles in the warp, four partial sums in shared memory. */
 #define SQUARE(r)                                                             \
     "shl.b32 %r21, " r ", 16;\nmov.b32 %f0, %r21;\n"                          \
     "and.b32 %r22, " r ", 0xffff0000;\nmov.b32 %f1, %r22;\n"                  \
@@ -75,6 +80,9 @@ static const char reduction[] = HEAD("reduction")
     "add.s64 %rd4, %rd4, 16384;\n"
     "setp.lt.s32 %p0, %r20, 16;\n@%p0 bra L;\nret;\n}\n";
 
+/* The inner loop of a decode kernel: two cp.async, eight steps of ldmatrix and
+ * four MMAs, then the exponentials and a maximum, as the softmax has them.
+ * What it computes means nothing; the mix of instructions does. */
 #define MMA(d, a, b)                                                          \
     "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 " d ", " a ", " b    \
     ", " d ";\n"
@@ -130,11 +138,13 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Device memory and the kernels' two parameters. */
 struct bench {
     struct vg_mem *mem;
     uint64_t arg[2];
 };
 
+/* Both buffers hold ones in bf16, so that no kernel reads unwritten bytes. */
 static bool set_up(struct bench *b)
 {
     b->mem = vg_mem_new(4 * BYTES);
@@ -173,6 +183,7 @@ static double measure(struct bench *b, const char *text, uint32_t grid,
     return rate;
 }
 
+/* One line per kernel; an error and a rate below the bar both make it fail. */
 int main(int argc, char **argv)
 {
     static const struct {

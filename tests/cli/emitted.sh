@@ -87,14 +87,14 @@ row "rope tables have the angles of the papers" sh -c "
 nvcc=$(find_nvcc)
 small=$work/x-ecomla-smollm-135m
 row "nvcc is there" test -n "$nvcc"
-for cu in "$small"/src/*_sm_90.cu; do
+for cu in "$small"/src/*_sm_90a.cu; do
     row "nvcc compiles $(basename "$cu" .cu) without a warning" \
-        "$nvcc" -arch=sm_90 -Werror all-warnings -Xcompiler -Wall,-Wextra \
+        "$nvcc" -arch=sm_90a -Werror all-warnings -Xcompiler -Wall,-Wextra \
         -c "$cu" -o "$work/$(basename "$cu" .cu).o"
 done
-cat "$small"/src/*_sm_90.cu >"$work/one.cu"
+cat "$small"/src/*_sm_90a.cu >"$work/one.cu"
 row "all kernels of a model stand in one file" \
-    "$nvcc" -arch=sm_90 -Werror all-warnings -c "$work/one.cu" \
+    "$nvcc" -arch=sm_90a -Werror all-warnings -c "$work/one.cu" \
     -o "$work/one.o"
 row "launchers refuse what kernels cannot do, and do nothing for nothing" sh -c "
     $c99 -I$work -c tests/emitted/launchers.c -o $work/launchers.o &&

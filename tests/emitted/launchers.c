@@ -10,7 +10,7 @@
 
 #include "x-ecomla-smollm-135m/x-ecomla-smollm-135m.h"
 
-#define MODEL(family) mla_##family##_x_ecomla_smollm_135m_bf16_h9_p64_sm_90
+#define MODEL(family) mla_##family##_x_ecomla_smollm_135m_bf16_h9_p64_sm_90a
 #define LAUNCH_(symbol) symbol##_launch
 #define LAUNCH__(symbol) LAUNCH_(symbol)
 #define LAUNCH(family) LAUNCH__(MODEL(family))

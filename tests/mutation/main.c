@@ -14,10 +14,12 @@
 #include "internal.h"
 #include "mutation.h"
 
+/* TAP lines so far; the plan comes last, when their number is known. */
 struct tap {
     int tests, failures;
 };
 
+/* One line, flushed: a mutant may take its time. */
 static void result(struct tap *t, bool good, const char *kernel,
                    const char *what)
 {
@@ -27,12 +29,12 @@ static void result(struct tap *t, bool good, const char *kernel,
     t->failures += !good;
 }
 
+/* A mutant must be noticed, or be listed as equivalent and not be noticed. */
 static void try_site(struct tap *t, struct mutation_work *w, const char *name,
                      const char *ptx, const struct mutation_site *s)
 {
     char *mutant = mutation_apply(ptx, s), noticed[512] = "", what[800];
-    const char *reason = mutation_equivalent(w->subject.info.family,
-                                             w->subject.info.variant, s);
+    const char *reason = mutation_equivalent(&w->subject.info, s);
     bool good = mutation_noticed(w, mutant, noticed, sizeof(noticed));
 
     free(mutant);
@@ -48,6 +50,7 @@ static void try_site(struct tap *t, struct mutation_work *w, const char *name,
     result(t, reason ? !good : good, name, what);
 }
 
+/* First the whole kernel, which has to be right, then each of its sites. */
 static void try_kernel(struct tap *t, struct num_device *d, int index,
                        const struct num_model *model)
 {
@@ -86,6 +89,7 @@ static bool is_wanted(struct num_device *d, int index, const char *family)
            best == k;
 }
 
+/* A family that the directory lacks is a failure: it was asked for by name. */
 static void try_families(struct tap *t, struct num_device *d,
                          const struct num_model *model, char **family)
 {
@@ -99,6 +103,8 @@ static void try_families(struct tap *t, struct num_device *d,
     }
 }
 
+/* Only on the virtual GPU: a mutant may hang or destroy a real one's
+ * context. */
 int main(int argc, char **argv)
 {
     struct num_device device;

@@ -3,12 +3,12 @@
  * mutation.h: does anything notice when a kernel loses a barrier?
  *
  * A mutant is a kernel's PTX with one synchronising instruction taken out: a
- * barrier, a wait or commit of asynchronous copies, a vote, a shuffle (which
- * then yields the lane's own value).  It runs a small workload on the virtual
- * GPU; either a check fires or the answer differs from the whole kernel's.  A
- * mutant that goes unnoticed means that a check, a workload or a schedule is
- * missing, or that the instruction is not needed, which the table in
- * equivalent.c then has to say and give the reason for.
+ * barrier, a wait or commit of asynchronous copies or wgmmas, an arrival, a
+ * vote, a shuffle (which then yields the lane's own value).  It runs a small
+ * workload on the virtual GPU; either a check fires or the answer differs from
+ * the whole kernel's.  A mutant that goes unnoticed means that a check, a
+ * workload or a schedule is missing, or that the instruction is not needed,
+ * which the table in equivalent.c then has to say and give the reason for.
  */
 #ifndef MUTATION_H
 #define MUTATION_H
@@ -16,20 +16,22 @@
 #include <stddef.h>
 
 #include "decode.h"
+#include "mha.h"
 
 /* How an instruction is taken out. */
 enum mutation_kind {
     MUTATION_REMOVED,
     MUTATION_OWN_VALUE, /* shuffle: each lane keeps its own */
     MUTATION_OWN_VOTE,  /* reduction over lanes or the block: the own alone */
-    MUTATION_NO_VOTE    /* barrier with a vote: the barrier alone is left */
+    MUTATION_NO_VOTE,   /* barrier with a vote: the barrier alone is left */
+    MUTATION_NO_WAIT    /* wait for an mbarrier: succeeds at once */
 };
 
 struct mutation_site {
     size_t at, bytes; /* of the instruction in the text, ';' included */
     enum mutation_kind kind;
     char opcode[48];
-    int nth;         /* among the sites of the same opcode and kind, from 1 */
+    int nth, of;     /* among the sites of the same opcode and kind, from 1 */
     int source_line; /* of the .cu file, outside inlined functions; 0: none */
 };
 
@@ -43,7 +45,7 @@ char *mutation_apply(const char *ptx, const struct mutation_site *site);
 const char *mutation_name(enum mutation_kind kind);
 
 /* Why a mutant is as good as the whole kernel, or NULL. */
-const char *mutation_equivalent(const char *family, const char *variant,
+const char *mutation_equivalent(const mla_kernel_info *kernel,
                                 const struct mutation_site *site);
 
 /* A kernel's workload: cases whose outputs the whole kernel has written

@@ -12,6 +12,9 @@
 
 #include "mutation.h"
 
+/* What makes an instruction a site, and in which ways it is taken out; an
+ * opcode may have two.  A prefix ends at a dot, so "fence" is no part of
+ * another word. */
 static const struct rule {
     const char *prefix;
     enum mutation_kind kind;
@@ -31,6 +34,15 @@ static const struct rule {
     {"cp.async.wait_all", MUTATION_REMOVED},
     {"shfl.sync", MUTATION_OWN_VALUE},
     {"vote.sync.ballot", MUTATION_OWN_VOTE},
+    {"vote.sync.any", MUTATION_OWN_VOTE},
+    {"mbarrier.init", MUTATION_REMOVED},
+    {"mbarrier.try_wait", MUTATION_NO_WAIT},
+    {"mbarrier.arrive", MUTATION_REMOVED},
+    {"wgmma.fence", MUTATION_REMOVED},
+    {"wgmma.commit_group", MUTATION_REMOVED},
+    {"wgmma.wait_group", MUTATION_REMOVED},
+    {"barrier.cluster", MUTATION_REMOVED},
+    {"setmaxnreg.dec", MUTATION_REMOVED},
     {"membar", MUTATION_REMOVED},
     {"fence", MUTATION_REMOVED},
 };
@@ -41,7 +53,8 @@ const char *mutation_name(enum mutation_kind kind)
         [MUTATION_REMOVED] = "removed",
         [MUTATION_OWN_VALUE] = "yields its own value",
         [MUTATION_OWN_VOTE] = "counts its own vote",
-        [MUTATION_NO_VOTE] = "loses the vote, not the barrier"};
+        [MUTATION_NO_VOTE] = "loses the vote, not the barrier",
+        [MUTATION_NO_WAIT] = "does not wait"};
     return names[kind];
 }
 
@@ -77,11 +90,14 @@ static int location(const char *line, int current)
     return sscanf(line, " .loc %*d %d", &number) == 1 ? number : current;
 }
 
+/* The sites found so far. */
 struct list {
     struct mutation_site *site;
     int count;
 };
 
+/* at: the opcode, past blanks and guard; a site ends with its semicolon.  nth
+ * and of come last (number). */
 static void add(struct list *l, const char *ptx, const char *at,
                 const struct rule *rule, int source_line)
 {
@@ -98,11 +114,22 @@ static void add(struct list *l, const char *ptx, const char *at,
     s->source_line = source_line;
     snprintf(s->opcode, sizeof(s->opcode), "%.*s", (int)strcspn(at, " \t;"),
              at);
-    s->nth = 1;
-    for (int i = 0; i < l->count; i++)
-        s->nth += strcmp(l->site[i].opcode, s->opcode) == 0 &&
-                  l->site[i].kind == s->kind;
     l->count++;
+}
+
+/* Numbers the sites of the same opcode and kind, which is how the table of
+ * equivalents names them: line numbers change with every edit. */
+static void number(struct list *l)
+{
+    for (int i = 0; i < l->count; i++) {
+        struct mutation_site *s = &l->site[i];
+        for (int k = 0; k < l->count; k++) {
+            int same = strcmp(l->site[k].opcode, s->opcode) == 0 &&
+                       l->site[k].kind == s->kind;
+            s->nth += same && k <= i;
+            s->of += same;
+        }
+    }
 }
 
 struct mutation_site *mutation_sites(const char *ptx, int *count)
@@ -121,6 +148,7 @@ struct mutation_site *mutation_sites(const char *ptx, int *count)
         line = strchr(line, '\n');
         line = line ? line + 1 : NULL;
     }
+    number(&l);
     *count = l.count;
     return l.site;
 }
@@ -129,6 +157,7 @@ struct mutation_site *mutation_sites(const char *ptx, int *count)
 
 enum { MOST_OPERANDS = 8 };
 
+/* Of an instruction, as text. */
 struct operands {
     int count;
     char text[MOST_OPERANDS][32];
@@ -159,7 +188,7 @@ static void replacement(const struct mutation_site *s, const char *at,
                         char *out, size_t size)
 {
     struct operands o = parse(at);
-    bool is_ballot = strncmp(s->opcode, "vote", 4) == 0;
+    bool is_ballot = strstr(s->opcode, ".ballot") != NULL;
     const char *result = o.text[0];
 
     *out = 0;
@@ -169,10 +198,13 @@ static void replacement(const struct mutation_site *s, const char *at,
         snprintf(out, size, "selp.b32 %s, -1, 0, %s;", result, o.text[1]);
     else if (s->kind == MUTATION_OWN_VOTE)
         snprintf(out, size, "mov.pred %s, %s;", result,
-                 o.text[o.count - 1]);
+                 o.text[strncmp(s->opcode, "vote", 4) ? o.count - 1 : 1]);
     else if (s->kind == MUTATION_NO_VOTE)
-        snprintf(out, size, "bar.sync %s; mov.pred %s, %s;", o.text[1],
-                 result, o.text[o.count - 1]);
+        snprintf(out, size, "bar.sync %s%s%s; mov.pred %s, %s;", o.text[1],
+                 o.count > 3 ? ", " : "", o.count > 3 ? o.text[2] : "", result,
+                 o.text[o.count - 1]);
+    else if (s->kind == MUTATION_NO_WAIT)
+        snprintf(out, size, "setp.eq.u32 %s, 0, 0;", result);
 }
 
 /* A guard before a removed instruction guards a harmless one. */

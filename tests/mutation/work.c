@@ -17,8 +17,13 @@
 #include "mutation.h"
 #include "nvrtc.h"
 
-enum { SCHEDULES = 6 };
+/* Schedule 0 is in order; the others are seeds.  EAGER: further ones in which
+ * copies of TMA land early (tests/vgpu/launch.c), for which the decode kernels
+ * of sm_90a have code of their own. */
+enum { SCHEDULES = 6, EAGER = 2 };
 
+/* Small, with several tiles of keys, split and whole; two of them move the
+ * running maximum all the time. */
 static const struct decode_shape decode_work[] = {
     {.group = "benign", DECODE_LENGTHS(150, 20, 0), .q_len = 1, .ctas = 2,
      .split_tiles = 2},
@@ -26,6 +31,7 @@ static const struct decode_shape decode_work[] = {
      .values = DECODE_GROWING},
     {.group = "spikes", DECODE_LENGTHS(130), .q_len = 3, .ctas = 1,
      .values = DECODE_SPIKES},
+    {.group = "whole", DECODE_LENGTHS(448), .q_len = 1, .ctas = 1},
 };
 
 static const struct decode_list_shape list_work[] = {
@@ -49,6 +55,8 @@ static const struct {
 static int carry_length[CARRIES][BLOCK];
 static struct decode_list_shape carry_work[CARRIES];
 
+/* Where the three endless requests go, so that their sum crosses 2^32 just at
+ * the step in question. */
 static const struct decode_list_shape *carry_shape(int i)
 {
     int last = BLOCK - 1 - carry[i].lanes - WARP * carry[i].warps;
@@ -75,16 +83,40 @@ static const struct num_shape plain_work[] = {
      NUM_KC_TRANSPOSED | NUM_VC_TRANSPOSED, false},
 };
 
+/* Requests of several tiles of rows and keys, rows and keys that are no whole
+ * tiles, rows that see nothing, a request without keys, and one whose tiles
+ * outnumber the stages while half of the rows do not exist. */
+static const struct mha_shape mha_work[] = {
+    {.group = "causal", MHA_REQUESTS({40, 30}, {150, 420}, {3, 0}),
+     .flags = MHA_CAUSAL},
+    {.group = "growing", MHA_REQUESTS({70, 300}, {130, 200}, {10, 900}),
+     .values = MHA_GROWING},
+};
+
+static const struct num_shape kv_b_work[] = {
+    {"mutation", 300, NUM_PADDED, NUM_PADDED, 0, false},
+};
+
+/* Blocks of a kernel that walks a list of items: few, so that each has
+ * several. */
+enum { WALKING = 2 };
+
 #define LENGTH(list) ((int)(sizeof(list) / sizeof((list)[0])))
 
 /* Making ------------------------------------------------------------------ */
 
+/* The kernel, and for mqa_decode its company; again after each new context. */
 static int find(struct mutation_work *w, int index, const char **wrong)
 {
     *wrong = num_subject_read(w->device->ctx, w->device->set, index, w->model,
                               &w->subject);
     if (!*wrong && strcmp(w->subject.info.family, "mqa_decode") == 0)
         *wrong = decode_kernels_find(w->device, index, w->model, &w->kernels);
+    else if (!*wrong &&
+             (w->subject.kernel->map_count ||
+              strcmp(w->subject.info.family, "gemm") == 0) &&
+             w->subject.kernel->grid[0].max > WALKING)
+        w->subject.kernel->grid[0].max = WALKING;
     return *wrong == NULL;
 }
 
@@ -97,6 +129,16 @@ static void make_lists(struct mutation_work *w)
         w->c[w->cases++] = decode_list_make(&w->subject, carry_shape(i), 1);
 }
 
+static void make_plain(struct mutation_work *w, const struct num_shape *list,
+                       int count)
+{
+    for (int i = 0; i < count; i++)
+        w->c[w->cases++] =
+            num_case_make(&w->subject, num_family_find(w->subject.info.family),
+                          &list[i], (uint64_t)i + 1);
+}
+
+/* By family; those without a table of their own have token cases. */
 static void make_cases(struct mutation_work *w)
 {
     const char *family = w->subject.info.family;
@@ -111,13 +153,18 @@ static void make_cases(struct mutation_work *w)
         for (int i = 0; i < LENGTH(merge_work); i++)
             w->c[w->cases++] = decode_merge_make(&w->subject, &merge_work[i],
                                                  (uint64_t)i + 1);
+    else if (strcmp(family, "mha") == 0)
+        for (int i = 0; i < LENGTH(mha_work); i++)
+            w->c[w->cases++] = mha_case_make(&w->subject, &mha_work[i],
+                                             (uint64_t)i + 1);
+    else if (strcmp(family, "kv_b") == 0)
+        make_plain(w, kv_b_work, LENGTH(kv_b_work));
     else
-        for (int i = 0; i < LENGTH(plain_work); i++)
-            w->c[w->cases++] =
-                num_case_make(&w->subject, num_family_find(family),
-                              &plain_work[i], (uint64_t)i + 1);
+        make_plain(w, plain_work, LENGTH(plain_work));
 }
 
+/* The whole kernel is checked with two schedules: a mutant is compared with
+ * its answers, so they had better be right. */
 const char *mutation_work_open(struct num_device *device, int index,
                                const struct num_model *model,
                                struct mutation_work *w)
@@ -137,6 +184,7 @@ const char *mutation_work_open(struct num_device *device, int index,
     return v.failures ? v.why : NULL;
 }
 
+/* Each kind of case has a destructor of its own. */
 void mutation_work_close(struct mutation_work *w)
 {
     for (int i = 0; i < w->cases; i++) {
@@ -146,6 +194,8 @@ void mutation_work_close(struct mutation_work *w)
             decode_merge_free(w->c[i]);
         else if (w->c[i]->family == &decode_pipeline)
             decode_case_free(w->c[i]);
+        else if (w->c[i]->family == &mha_family)
+            mha_case_free(w->c[i]);
         else
             num_case_free(w->c[i]);
     }
@@ -154,6 +204,7 @@ void mutation_work_close(struct mutation_work *w)
 
 /* Code -------------------------------------------------------------------- */
 
+/* Compiled afresh: the directory may hold machine code only. */
 static char *ptx_of(mla_context *ctx, mla_kernel *k)
 {
     struct mla__image image = {NULL, 0, MLA__PTX};
@@ -212,6 +263,21 @@ static bool reopen(struct mutation_work *w, const char **wrong)
            find(w, w->subject.index, wrong);
 }
 
+static int schedules(const struct mutation_work *w)
+{
+    bool hopper = strcmp(w->subject.info.family, "mqa_decode") == 0 &&
+                  strcmp(w->subject.info.arch, "sm_90a") == 0;
+    return hopper ? SCHEDULES + EAGER : SCHEDULES;
+}
+
+static uint64_t seed_of(int schedule)
+{
+    return schedule < SCHEDULES ? (uint64_t)schedule * 77
+                                : 3 + 8 * (uint64_t)(schedule - SCHEDULES);
+}
+
+/* The whole code is put back by nobody: the next mutant replaces it, and after
+ * a fault the directory is loaded again. */
 bool mutation_noticed(struct mutation_work *w, const char *ptx, char *what,
                       size_t size)
 {
@@ -224,9 +290,9 @@ bool mutation_noticed(struct mutation_work *w, const char *ptx, char *what,
                  num_device_error(w->device, result));
         return false;
     }
-    for (int i = 0; i < SCHEDULES && !v.failures; i++)
+    for (int i = 0; i < schedules(w) && !v.failures; i++)
         for (int k = 0; k < w->cases && !v.failures; k++) {
-            struct num_run run = {NUM_POISON_NAN, (uint64_t)i * 77, 0,
+            struct num_run run = {NUM_POISON_NAN, seed_of(i), 0,
                                   w->c[k]->tokens, false, false};
             num_run_once(w->device, w->c[k], &run, &v);
         }

@@ -5,6 +5,10 @@
  *
  * The manifest decides which arguments there are.  One that a case has no
  * value for makes the case fail: a new argument never goes untested.
+ *
+ * Refusals: of each argument a misaligned value, a NULL, a negative and a
+ * missing one, everything else being right.  The runtime must refuse it
+ * before the device sees it, and name the argument.
  */
 #include <string.h>
 
@@ -22,7 +26,8 @@ static bool is_null(const struct num_case *c, const char *field, size_t length)
     return false;
 }
 
-/* Where the first token of a run lies in a tensor. */
+/* Where the first token of a run lies in a tensor, in bytes: a run over a part
+ * of the batch passes pointers into the case's tensors. */
 static int64_t token_offset(const struct num_tensor *t, int64_t first)
 {
     if (t->token_axis == NUM_NO_AXIS)
@@ -32,7 +37,9 @@ static int64_t token_offset(const struct num_tensor *t, int64_t first)
     return first * t->stride[t->token_axis];
 }
 
-/* False if the case has neither a tensor nor a NULL for the field. */
+/* False if the case has neither a tensor nor a NULL for the field.  A tensor
+ * may serve a second pointer, its alias, which begins further inside; one whose
+ * buffer is NULL (a call without tokens) stays NULL. */
 static bool set_pointer(struct num_case *c, const char *field,
                         const uint64_t *address, int64_t first,
                         mla_args *args)
@@ -51,7 +58,8 @@ static bool set_pointer(struct num_case *c, const char *field,
     return mla_args_set_ptr(args, field, value) == MLA_OK;
 }
 
-/* The stride of a tensor's axis; of an alias, that of the tensor below it. */
+/* The stride of a tensor's axis; of an alias, that of the tensor below it, to
+ * which it is alike but for the field's name before it. */
 static bool find_stride(const struct num_case *c, const char *field,
                         int64_t *out)
 {
@@ -70,7 +78,8 @@ static bool find_stride(const struct num_case *c, const char *field,
     return false;
 }
 
-/* The strides of a pointer that is NULL are not used. */
+/* The strides of a pointer that is NULL are not used.  Names hold underscores
+ * of their own, so every one may end the pointer's. */
 static bool is_stride_of_null(const struct num_case *c, const char *field)
 {
     for (const char *p = strchr(field, '_'); p; p = strchr(p + 1, '_'))
@@ -102,6 +111,8 @@ static bool set_integer(struct num_case *c, const char *field, int64_t count,
     return known && mla_args_set_int(args, field, value) == MLA_OK;
 }
 
+/* By type and name.  A name that is in no list here makes the case fail, so
+ * that a kernel's new argument cannot go untested. */
 const char *num_bind(struct num_case *c, const uint64_t *address,
                      int64_t first, int64_t count, mla_args *args)
 {
@@ -119,6 +130,8 @@ const char *num_bind(struct num_case *c, const uint64_t *address,
         else if (strcmp(f.name, "softmax_scale") == 0)
             done = mla_args_set_float(args, f.name, c->softmax_scale) ==
                    MLA_OK;
+        else if (strcmp(f.name, "factor") == 0)
+            done = mla_args_set_float(args, f.name, c->factor) == MLA_OK;
         if (!done)
             return f.name;
     }
@@ -166,7 +179,9 @@ static void expect_refusal(struct num_case *c, mla_args *args,
                  text);
 }
 
-/* The value of a pointer or integer moved by delta. */
+/* The value of a pointer or integer moved by delta, unless that is a multiple
+ * of what the manifest asks for.  Callers try 2, which breaks every demand
+ * beyond an element's, and 8, which breaks that of 16 or more. */
 static void refuse_moved(struct num_case *c, const mla_field_info *f,
                          int64_t delta, struct num_verdict *v)
 {
@@ -221,7 +236,8 @@ static void refuse_negative(struct num_case *c, const mla_field_info *f,
     mla_args_free(args);
 }
 
-/* Everything set but one field: the block is emptied and filled again. */
+/* Everything set but one field, in a new block, for none can be unset.  The
+ * values need not be right: what is missing is looked for first. */
 static void refuse_unset(struct num_case *c, const mla_field_info *f,
                          struct num_verdict *v)
 {

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * case.c: what the builders and row oracles of all families share.
+ *
+ * A builder declares tensors and integers, seals them, and fills what is live;
+ * from then on the case is read only but for its random numbers.  Names are
+ * the manifest's: alignment, direction and strides come from there.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +16,7 @@
 /* Rows of the rotation table that a case makes: longer than any batch. */
 enum { TABLE_ROWS = 517 };
 
+/* "tokens" is bound for every family; the rest is its builder's. */
 struct num_case *num_case_make(const struct num_subject *s,
                                const struct num_family *family,
                                const struct num_shape *shape, uint64_t seed)
@@ -28,6 +33,7 @@ struct num_case *num_case_make(const struct num_subject *s,
     return c;
 }
 
+/* What a family keeps in `own` is its own to free. */
 void num_case_free(struct num_case *c)
 {
     if (!c)
@@ -43,6 +49,7 @@ bool num_is(const struct num_case *c, enum num_flag flag)
     return (c->shape.flags & (unsigned)flag) != 0;
 }
 
+/* By either name: an alias leads to the tensor that it lies in. */
 struct num_tensor *num_tensor_of(const struct num_case *c, const char *field)
 {
     for (int i = 0; i < c->tensors; i++)
@@ -79,6 +86,7 @@ static struct num_tensor *add(struct num_case *c, const char *field,
     return t;
 }
 
+/* No axes: one row at the address itself. */
 struct num_tensor *num_add_vector(struct num_case *c, const char *field,
                                   enum num_elem elem, int64_t width)
 {
@@ -92,6 +100,7 @@ static int64_t unit_of(const struct num_case *c, const char *stride_field)
     return num_field(c->subject, stride_field, &info) ? info.multiple : 1;
 }
 
+/* One axis; an empty stride_field is a stride that the kernel knows. */
 struct num_tensor *num_add_rows(struct num_case *c, const char *field,
                                 const char *stride_field, enum num_elem elem,
                                 int64_t n, int64_t width,
@@ -105,6 +114,7 @@ struct num_tensor *num_add_rows(struct num_case *c, const char *field,
     return t;
 }
 
+/* Two axes.  Both strides have the outer one's alignment. */
 struct num_tensor *num_add_grid(struct num_case *c, const char *field,
                                 const char *outer_stride,
                                 const char *inner_stride, enum num_elem elem,
@@ -121,6 +131,7 @@ struct num_tensor *num_add_grid(struct num_case *c, const char *field,
     return t;
 }
 
+/* [tokens][heads][width]; stride fields are named after the tensor. */
 struct num_tensor *num_add_heads(struct num_case *c, const char *field,
                                  enum num_elem elem, int64_t width,
                                  enum num_layout layout)
@@ -135,6 +146,7 @@ struct num_tensor *num_add_heads(struct num_case *c, const char *field,
     return t;
 }
 
+/* [tokens][width], of the working dtype. */
 struct num_tensor *num_add_tokens(struct num_case *c, const char *field,
                                   int64_t width, enum num_layout layout)
 {
@@ -147,6 +159,7 @@ struct num_tensor *num_add_tokens(struct num_case *c, const char *field,
     return t;
 }
 
+/* The name is kept, not copied. */
 void num_add_int(struct num_case *c, const char *name, int64_t value)
 {
     if (c->ints == NUM_MAX_INTS)
@@ -155,6 +168,7 @@ void num_add_int(struct num_case *c, const char *name, int64_t value)
     c->integer[c->ints++].value = value;
 }
 
+/* A pointer that is NULL in this case; its strides are bound as 0. */
 void num_add_null(struct num_case *c, const char *field)
 {
     if (c->nulls == NUM_MAX_INTS)
@@ -162,6 +176,8 @@ void num_add_null(struct num_case *c, const char *field)
     c->null_field[c->nulls++] = field;
 }
 
+/* A tensor without a claim belongs to the call as a whole, unless it was
+ * declared foreign. */
 void num_seal_all(struct num_case *c)
 {
     for (int i = 0; i < c->tensors; i++) {
@@ -196,6 +212,7 @@ static int64_t position_of(const struct num_case *c, int64_t token)
     return token == 1 ? 0 : num_below(&rng, table_rows(c));
 }
 
+/* Table and positions of a kernel that rotates; others have none. */
 void num_add_angles(struct num_case *c)
 {
     int dim = c->subject->model->rope.dim;
@@ -214,6 +231,8 @@ void num_add_angles(struct num_case *c)
     t->token_axis = NUM_ROW_AXIS;
 }
 
+/* Live rows of the table only: the others stay poison, and a kernel that
+ * reads them shows. */
 void num_fill_angles(struct num_case *c)
 {
     struct num_tensor *table = num_tensor_of(c, "cos_sin");
@@ -236,6 +255,7 @@ void num_fill_angles(struct num_case *c)
 
 /* Expecting ------------------------------------------------------------- */
 
+/* A copied element: exact. */
 void num_expect_bits(struct num_expect *e, int64_t column, uint64_t bits)
 {
     e->exact[column] = true;
@@ -251,6 +271,7 @@ void num_expect_value(struct num_expect *e, int64_t column,
                            num_half_tiny(elem) + allowance;
 }
 
+/* The factor of q at a token's position, 1 for models without one. */
 double num_position_factor(const struct num_case *c, int64_t token)
 {
     const struct num_model *m = c->subject->model;
@@ -264,9 +285,9 @@ double num_position_factor(const struct num_case *c, int64_t token)
 
 /* Four roundings in single precision stand between the inputs and the sum,
  * and with a factor two more and those of the factor itself. */
-void num_expect_rope(const struct num_case *c, struct num_expect *e,
-                     int64_t column, const struct num_tensor *x, int64_t token,
-                     int64_t i1, double factor)
+void num_expect_rope_at(const struct num_case *c, struct num_expect *e,
+                        int64_t column, const struct num_tensor *x,
+                        int64_t token, int64_t i1, int64_t from, double factor)
 {
     const struct oracle_rope *rope = &c->subject->model->rope;
     const struct num_tensor *table = num_tensor_of(c, "cos_sin");
@@ -276,10 +297,11 @@ void num_expect_rope(const struct num_case *c, struct num_expect *e,
     if (rope->style == ORACLE_NO_ROPE) {
         for (int k = 0; k < rope->dim; k++)
             num_expect_bits(e, column + k,
-                            num_bits(x->elem, num_at(x, token, i1, k)));
+                            num_bits(x->elem, num_at(x, token, i1, from + k)));
         return;
     }
-    num_get_row(x, token, i1, in);
+    for (int k = 0; k < rope->dim; k++)
+        in[k] = num_get(x, token, i1, from + k);
     num_get_row(table,
                 (int64_t)num_get(num_tensor_of(c, "positions"), 0, 0, token),
                 0, angle);
@@ -290,4 +312,11 @@ void num_expect_rope(const struct num_case *c, struct num_expect *e,
                              ? (factor == 1 ? 4 : 12) * 0x1p-24 * factor *
                                    size[k]
                              : 0);
+}
+
+void num_expect_rope(const struct num_case *c, struct num_expect *e,
+                     int64_t column, const struct num_tensor *x, int64_t token,
+                     int64_t i1, double factor)
+{
+    num_expect_rope_at(c, e, column, x, token, i1, 0, factor);
 }

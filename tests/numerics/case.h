@@ -103,7 +103,7 @@ struct num_case {
     } integer[NUM_MAX_INTS];
     unsigned nulls; /* names in null_field */
     const char *null_field[NUM_MAX_INTS];
-    double norm_eps, softmax_scale;
+    double norm_eps, softmax_scale, factor;
     int64_t first_token, tokens; /* of the whole batch: 0, shape.tokens */
     float *weights; /* matmul families: decoded, [H][depth][width] */
     void *own;      /* what the family keeps; the builder's caller frees it */
@@ -168,6 +168,11 @@ void num_expect_value(struct num_expect *e, int64_t column,
 void num_expect_rope(const struct num_case *c, struct num_expect *e,
                      int64_t column, const struct num_tensor *x, int64_t token,
                      int64_t i1, double factor);
+/* The same where the rotary part of x begins at its column `from`. */
+void num_expect_rope_at(const struct num_case *c, struct num_expect *e,
+                        int64_t column, const struct num_tensor *x,
+                        int64_t token, int64_t i1, int64_t from,
+                        double factor);
 /* The model's factor of q at a token's position; 1 without one. */
 double num_position_factor(const struct num_case *c, int64_t token);
 

@@ -7,6 +7,9 @@
  * can lose on the way, which each row oracle states next to its formula.  Over
  * all 16-bit outputs of a group the cosine distance stays below 5e-6, which
  * shows errors that all lean one way.
+ *
+ * Three kinds of expectation: exact bits (copies, zeros, empty sets), a value
+ * with a tolerance, and NaN or infinity, which have to come out as such.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +19,8 @@
 /* Relative errors are shown for elements that are not tiny in their row. */
 enum { TINY_SHARE = 256 };
 
+/* 0 where both are zero throughout; NaN, which no bar passes, where only one
+ * is. */
 double num_cosine_distance(const struct num_verdict *v)
 {
     if (v->want == 0 && v->got == 0)
@@ -117,6 +122,8 @@ static void compare_row(struct num_case *c, const struct num_tensor *t,
     }
 }
 
+/* Row by row, in the order of the claims.  The expectation of one row is
+ * large (wide rows in double), hence on the heap. */
 void num_compare(struct num_case *c, struct num_verdict *v)
 {
     struct num_expect *e = num_alloc(sizeof(*e));

@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * decode_case.c: the tensors of a decode step.
+ *
+ * A case is built in this order because each step needs the one before: the
+ * lengths, capacities of the work list, pages for the keys, then tensors,
+ * whose live rows are what the lengths and pages say, then their contents.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "decode.h"
 
+/* ITEM_INTS, HEADER_INTS: words of a work item and of the header, as the
+ * contract of decode_plan has them.  SPARE_ENTRIES: columns of the block table
+ * behind the last that is used. */
 enum { ITEM_INTS = 8, HEADER_INTS = 8, SPARE_ENTRIES = 3 };
 
+/* Tensor, batch stride, token stride, head stride: the names of the manifest.
+ * A num_tensor has two axes, so token and head strides are bound as numbers
+ * that follow from one of them (struct decode_places). */
 const char *const decode_q_names[4] = {"q", "q_batch_stride",
                                        "q_token_stride", "q_head_stride"};
 const char *const decode_out_names[4] = {
@@ -69,6 +79,7 @@ static int64_t choose_pages(struct num_case *c)
         o->pages[b] = end > 0 ? (end - 1) / p - o->first[b] / p + 1 : 0;
         total += o->pages[b];
     }
+    /* All requests draw from one permutation: their pages are mixed up. */
     id = num_alloc((size_t)(total + 1) * sizeof(*id));
     num_pick_pages(c, total, &pages, id);
     for (int64_t i = 0; i < total && num_is(c, NUM_HOLES); i++)
@@ -98,6 +109,7 @@ static void choose_capacity(struct num_case *c)
         o->items = items > o->items ? items : o->items;
         o->slots = slots > o->slots ? slots : o->slots;
     }
+    /* One less than the list needs, not than its capacity would be. */
     if (decode_is(c, DECODE_FEW_ITEMS))
         o->items = all.items - 1;
     if (decode_is(c, DECODE_FEW_SLOTS))
@@ -107,6 +119,7 @@ static void choose_capacity(struct num_case *c)
 
 /* Tensors ----------------------------------------------------------------- */
 
+/* A workspace: poisoned before, not judged after. */
 static struct num_tensor *add_scratch(struct num_case *c, const char *field,
                                       enum num_elem elem, int64_t width)
 {
@@ -185,7 +198,8 @@ struct decode_place decode_place_of(const struct num_case *c,
         index[0], token * c->subject->info.heads + head, token, head};
 }
 
-/* All rows of all requests are the call's. */
+/* A grid of places, all rows of which are the call's; the places between them
+ * are foreign. */
 static void add_rows(struct num_case *c, const char *const names[4],
                      enum num_elem elem, int64_t width,
                      enum num_layout layout, struct decode_places *places)
@@ -201,6 +215,7 @@ static void add_rows(struct num_case *c, const char *const names[4],
                                 places->head * (r % heads));
 }
 
+/* q, out and lse: three layouts that need not agree. */
 static void add_queries_and_outputs(struct num_case *c)
 {
     struct decode_own *o = c->own;
@@ -216,6 +231,8 @@ static void add_queries_and_outputs(struct num_case *c)
         add_rows(c, decode_lse_names, NUM_F32, 1, o->shape->lse, &o->lse);
 }
 
+/* Claims the rows that hold keys, of the longer of both lengths in a replay;
+ * every other row is foreign. */
 static void add_pool(struct num_case *c, int64_t pages)
 {
     const struct decode_own *o = c->own;
@@ -242,6 +259,7 @@ static void add_table(struct num_case *c)
     int64_t p = c->subject->info.page_size, entries = SPARE_ENTRIES;
     struct num_tensor *t;
 
+    /* Columns behind the used ones exist in every table of a server. */
     for (int b = 0; b < o->shape->batch; b++) {
         int64_t end = o->first[b] / p + o->pages[b] + SPARE_ENTRIES;
         entries = end > entries ? end : entries;
@@ -263,6 +281,7 @@ static void add_table(struct num_case *c)
             num_claim(t, b, o->first[b] / p + i);
 }
 
+/* The counts; each of the three kernels binds those it has. */
 static void add_ints(struct num_case *c)
 {
     const struct decode_own *o = c->own;
@@ -330,6 +349,7 @@ static void build(struct num_case *c)
     int64_t pages;
 
     set_lengths(c);
+    /* The last keys of 2^31 come with a work list, hence no capacities. */
     if (!decode_is(c, DECODE_LAST_KEYS))
         choose_capacity(c);
     pages = choose_pages(c);
@@ -347,6 +367,8 @@ static void build(struct num_case *c)
         num_set(num_tensor_of(c, "seq_lens"), 0, 0, b, o->length[b]);
 }
 
+/* Ends the program for a batch beyond DECODE_MAX_BATCH: an error in a table of
+ * shapes. */
 struct num_case *decode_case_make(const struct decode_kernels *k,
                                   const struct decode_shape *shape,
                                   uint64_t seed)

@@ -11,6 +11,7 @@
 #include "decode.h"
 #include "internal.h"
 
+/* Changes a count of the case; unknown names are left alone. */
 static void set_int(struct num_case *c, const char *name, int64_t value)
 {
     for (int i = 0; i < c->ints; i++)
@@ -35,6 +36,7 @@ static bool launch_all(struct num_device *d, struct num_case *c,
     return good;
 }
 
+/* New lengths into the buffer of seq_lens, between two launches. */
 static bool write_lengths(struct num_device *d, struct num_case *c,
                           const uint64_t *address, const int32_t *length,
                           struct num_verdict *v)
@@ -65,6 +67,7 @@ static bool write_lengths(struct num_device *d, struct num_case *c,
 
 enum { NON_BLOCKING = 1, THREAD_LOCAL = 1 }; /* of CUDA's own enumerations */
 
+/* The driver calls that a graph takes, and what they have made. */
 struct graph {
 #define GRAPH_MEMBER(member, symbol, params) int(*member) params;
     GRAPH_CALLS(GRAPH_MEMBER)
@@ -72,6 +75,7 @@ struct graph {
     void *stream, *graph, *exec;
 };
 
+/* False: the driver lacks one; the context has the text. */
 static bool find_calls(struct num_device *d, struct graph *g)
 {
     void *address;
@@ -92,6 +96,8 @@ static bool prepare(struct num_case *c)
            !mla_prepare(k->combine.kernel);
 }
 
+/* Begins, launches the step into the stream, ends, instantiates.  The capture
+ * is ended even when a launch has failed, or the stream would stay in it. */
 static bool record(struct num_device *d, struct num_case *c,
                    const struct num_run *run, const uint64_t *address,
                    struct graph *g, struct num_verdict *v)
@@ -112,6 +118,7 @@ static bool record(struct num_device *d, struct num_case *c,
     return good && !result;
 }
 
+/* Launches the graph with these lengths and waits for its end. */
 static bool play(struct num_device *d, struct num_case *c,
                  const uint64_t *address, const int32_t *length,
                  struct graph *g, struct num_verdict *v)
@@ -128,6 +135,7 @@ static bool play(struct num_device *d, struct num_case *c,
     return result == 0;
 }
 
+/* Whatever of it has been made. */
 static void discard(struct graph *g)
 {
     if (g->exec)
@@ -138,6 +146,8 @@ static void discard(struct graph *g)
         g->stream_destroy(g->stream);
 }
 
+/* The same graph twice: first with the lengths of the run before, then with
+ * the right ones, whose answer counts. */
 static bool launch_graph(struct num_device *d, struct num_case *c,
                          const struct num_run *run, const uint64_t *address,
                          struct num_verdict *v)
@@ -183,6 +193,7 @@ bool decode_launch_step(struct num_device *d, struct num_case *c,
     return launch_all(d, c, run, address, NULL, v);
 }
 
+/* mqa_decode by itself, on a work list that the case has written. */
 bool decode_launch_alone(struct num_device *d, struct num_case *c,
                          const struct num_run *run, const uint64_t *address,
                          struct num_verdict *v)

@@ -7,17 +7,26 @@
  * the same number of tiles plus or minus one, or cuts that depend on a
  * request's own length alone; slots are prefix sums; totals and status tell
  * the truth.
+ *
+ * A work list in memory: a header (items, slots, status, tiles), for each
+ * block where its items begin, the items (request, tile of rows, first and
+ * last tile of keys, slot, length), and for each unit where its slots begin.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "decode.h"
 
+/* The contract's numbers: words of an item and of the header and how many of
+ * them mean something; words of an item; slots that are none; bits of the
+ * status. */
 enum { ITEM_INTS = 8, ITEM_USED = 6, HEADER_INTS = 8, HEADER_USED = 4 };
 enum { REQUEST, ROW_TILE, FIRST_TILE, END_TILE, SLOT, SEQ_LEN };
 enum { DIRECT = -1, REFUSED = -2 };
 enum { ITEM_STATUS = 1, SLOT_STATUS = 2, SHORT_STATUS = 4 };
 
+/* What a case keeps: the task, what follows from it, and the capacities that
+ * the kernel is told. */
 struct list_own {
     struct decode_task task;
     struct decode_totals all;
@@ -36,6 +45,7 @@ static int32_t make_length(struct num_rng *rng,
 
     if (s->lengths)
         return s->lengths[i];
+    /* One in eight is empty, one in eight about as long as its queries. */
     if (kind == 0)
         return 0;
     if (kind == 1)
@@ -43,6 +53,7 @@ static int32_t make_length(struct num_rng *rng,
     return (int32_t)(num_below(rng, s->longest) >> (kind == 2 ? 6 : 0));
 }
 
+/* The shape's own capacities replace the sufficient ones. */
 static struct list_own *make_own(const struct num_subject *plan,
                                  const struct decode_list_shape *s,
                                  struct num_rng *rng)
@@ -65,6 +76,7 @@ static struct list_own *make_own(const struct num_subject *plan,
     return o;
 }
 
+/* Is there room for the whole list? */
 static bool fits(const struct list_own *o)
 {
     return o->all.items <= o->item_capacity &&
@@ -150,6 +162,7 @@ static int64_t got(struct num_case *c, const char *field, int64_t row,
     return (int32_t)num_bits(NUM_I32, e->kept + within);
 }
 
+/* Fails the case when a number is not what it has to be; false then. */
 static bool expect(struct num_case *c, struct num_verdict *v,
                    const char *what, int64_t index, int64_t is, int64_t want)
 {
@@ -160,6 +173,7 @@ static bool expect(struct num_case *c, struct num_verdict *v,
     return false;
 }
 
+/* Totals saturate at 2^31 - 1 in the header. */
 static int64_t clamped(int64_t n)
 {
     return n < INT32_MAX ? n : INT32_MAX;
@@ -170,6 +184,7 @@ static int64_t clamped(int64_t n)
 static void judge_header(struct num_case *c, const struct list_own *o,
                          struct num_verdict *v)
 {
+    /* The bits are independent: a list may overflow in both ways. */
     int64_t status = 0;
 
     if (o->all.items > o->item_capacity)
@@ -184,6 +199,7 @@ static void judge_header(struct num_case *c, const struct list_own *o,
     expect(c, v, "tiles", 3, got(c, "header", 0, 3), clamped(o->all.tiles));
 }
 
+/* How far the judge has come. */
 struct walk {
     int64_t unit, item, slot, tiles; /* before the unit */
 };
@@ -218,6 +234,8 @@ static bool judge_item(struct num_case *c, const struct list_own *o,
     return k + 1 < count || expect(c, v, "last tile", i, end, n);
 }
 
+/* All items of the next unit, and where its slots begin; false: stop, for
+ * what follows would only repeat the error. */
 static bool judge_unit(struct num_case *c, const struct list_own *o,
                        struct walk *w, struct num_verdict *v)
 {
@@ -290,6 +308,7 @@ static void judge_blocks(struct num_case *c, const struct list_own *o,
     free(start);
 }
 
+/* Header first; the list itself only where it fits. */
 static void judge_list(struct num_case *c, struct num_verdict *v)
 {
     const struct list_own *o = c->own;

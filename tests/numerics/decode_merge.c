@@ -5,6 +5,9 @@
  * Units have any number of slots, none and one included.  A slot whose LSE is
  * -inf has no keys: its payload is foreign memory.  Rows past a request's last
  * one have neither payload nor LSE.
+ *
+ * The partial results are random, not those of any attention: a merge has to
+ * be right for every weight, and for LSEs that no softmax would give.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,8 +15,10 @@
 #include "decode.h"
 #include "oracle_attention.h"
 
+/* Of decode_plan's header, in words. */
 enum { HEADER_INTS = 8, STATUS = 2 };
 
+/* What a case keeps: which slots each unit has, and every partial LSE. */
 struct merge_own {
     const struct decode_merge_shape *shape;
     int64_t rows, row_tiles, units, slots; /* rows: of a request */
@@ -30,6 +35,9 @@ static bool exists(const struct merge_own *o, int64_t unit, int64_t r)
     return unit % o->row_tiles * o->shape->rows + r < o->rows;
 }
 
+/* Rounded to single, as the kernel gets it; -inf: a slot without keys.  Where
+ * there are such, every fifth row has keys in no slot at all.  Huge ones
+ * alternate in sign: one slot's weight vanishes beside the next one's. */
 static double make_lse(struct num_case *c, int64_t row, int64_t slot)
 {
     double lse = 3 * num_normal(&c->rng);
@@ -42,6 +50,7 @@ static double make_lse(struct num_case *c, int64_t row, int64_t slot)
     return (float)lse;
 }
 
+/* Splits of the shape are dealt to the units over and over. */
 static struct merge_own *make_own(struct num_case *c,
                                   const struct decode_merge_shape *s)
 {
@@ -106,6 +115,7 @@ static void add_output(struct num_case *c, const char *const names[4],
     t->foreign = t->rows == 0;
 }
 
+/* Of the header only the status is the call's to read. */
 static void fill(struct num_case *c, const struct merge_own *o)
 {
     struct num_tensor *slots = num_tensor_of(c, "unit_slots");
@@ -123,6 +133,7 @@ static void fill(struct num_case *c, const struct merge_own *o)
     num_set(header, 0, 0, STATUS, o->shape->status);
 }
 
+/* The tensors are added in the order in which the oracle is asked. */
 struct num_case *decode_merge_make(const struct num_subject *combine,
                                    const struct decode_merge_shape *shape,
                                    uint64_t seed)
@@ -201,6 +212,7 @@ static void expect_output(const struct num_case *c, struct num_expect *e,
                              0x1p-17 * size[i]);
 }
 
+/* Exact where nothing was merged: the empty set's LSE is a bit pattern. */
 static void expect_lse(struct num_expect *e, double lse)
 {
     unsigned char raw[4];
@@ -212,6 +224,7 @@ static void expect_lse(struct num_expect *e, double lse)
         num_expect_value(e, 0, NUM_F32, lse, 1e-6 + 0x1p-21 * fabs(lse));
 }
 
+/* A row of out or lse, from the parts that the case has made. */
 static void merge_row(const struct num_case *c, const struct num_tensor *t,
                       const int64_t *index, struct num_expect *e)
 {

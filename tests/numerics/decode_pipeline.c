@@ -54,6 +54,7 @@ static void expect_output(struct num_expect *e, int64_t column, double value,
                     unit * (size + fabs(value))));
 }
 
+/* Keeps the LSE, which the same call of the oracle yields, for lse_row. */
 static void output_row(const struct num_case *c, const struct decode_place *p,
                        struct num_expect *e)
 {
@@ -93,6 +94,7 @@ static void lse_row(const struct num_case *c, const struct decode_place *p,
     }
 }
 
+/* NaN throughout where nothing was computed; else by tensor. */
 static void pipeline_row(const struct num_case *c, const struct num_tensor *t,
                          const int64_t *index, struct num_expect *e)
 {

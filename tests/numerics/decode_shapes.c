@@ -5,6 +5,23 @@
  * The quick set is small enough for 128 heads on a virtual GPU; what it lacks
  * in length, splits and tokens the full set has.  Lengths sit around the sizes
  * of tiles (16, 32, 64 keys) and pages.
+ *
+ * What each group is there for:
+ *   lengths         every remainder of a tile and a page; empty requests
+ *   tokens          several queries per request, each with its own last key
+ *   short requests  fewer keys than queries: refused, the others unharmed
+ *   splits          from one block to more blocks than tiles
+ *   foreign pages   poison in every page that is not the request's
+ *   block table     garbage behind the used entries; ids below 0
+ *   strides, far    layouts, and offsets beyond 2^31 and 2^32
+ *   last keys       lengths at the end of 32 bits
+ *   growing, spikes the running maximum has to move, and the sums with it
+ *   constant        a key left out or counted twice shows in its column
+ *   huge scores     exponentials of differences only
+ *   verify          the newest key must be seen
+ *   replay, graph   nothing may be left over from the step before
+ *   alone           a request's bits do not depend on its company
+ *   capacity        a work list that does not fit is refused as a whole
  */
 #include "decode.h"
 
@@ -172,6 +189,8 @@ const struct decode_list_shape decode_list_shapes[] = {
      .item_capacity = 100, .slot_capacity = 100},
 };
 
+/* Slots of the units, dealt out in turn: none, one, the sizes around a warp,
+ * and hundreds. */
 static const int two[] = {2, 0, 3}, ladder[] = {1, 2, 31, 32, 33, 0},
                  many[] = {300, 1, 161}, one[] = {1}, none[] = {0};
 

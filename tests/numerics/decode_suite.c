@@ -4,6 +4,8 @@
  *
  * mqa_decode's cases run the whole step, with the decode_plan and mqa_combine
  * that a user of the same head count and page size would get.
+ * decode_plan and mqa_combine have cases of their own besides, without the
+ * other two.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,8 @@
 
 /* Finding ----------------------------------------------------------------- */
 
+/* The kernel of a family that a user of the same heads and page size gets;
+ * NULL, or what is wrong. */
 static const char *find_one(struct num_device *d, const char *family,
                             const struct num_subject *like,
                             struct num_subject *out)
@@ -25,6 +29,7 @@ static const char *find_one(struct num_device *d, const char *family,
     if (mla_find(d->set, family, "", like->info.heads, like->info.page_size,
                  &k))
         return mla_last_error(d->ctx);
+    /* Its place in the directory: subjects are found by that. */
     while (mla_kernels_at(d->set, i) != k)
         i++;
     return num_subject_read(d->ctx, d->set, i, like->model, out);
@@ -45,6 +50,8 @@ static const struct mla__json *manifest_entry(struct mla__json *root,
     return NULL;
 }
 
+/* The tile is free-form in the manifest, and the runtime hands out m and n
+ * only; hence the look into the text itself. */
 int decode_tile_number(const struct num_subject *s, const char *key)
 {
     char *copy = strdup(mla_kernels_manifest(s->kernel->owner));
@@ -84,7 +91,9 @@ const char *decode_kernels_find(struct num_device *d, int index,
 
 /* Groups ------------------------------------------------------------------ */
 
-/* What a kernel's cases are made of and with. */
+/* What a kernel's cases are made of and with: a table of shapes, behind
+ * functions because the shapes are of three types, and how to make and free a
+ * case of one. */
 struct table {
     const struct num_family *family;
     const int *count;
@@ -95,6 +104,7 @@ struct table {
     void (*free)(struct num_case *c);
 };
 
+/* The three tables have rows of different types; these read what they share. */
 #define TABLE_ACCESS(name, table)                                            \
     static const char *name##_group(int i)                                   \
     {                                                                        \
@@ -108,6 +118,7 @@ TABLE_ACCESS(step, decode_shapes)
 TABLE_ACCESS(list, decode_list_shapes)
 TABLE_ACCESS(merge, decode_merge_shapes)
 
+/* The `make` of each table. */
 static struct num_case *make_step(const struct decode_kernels *k, int i,
                                   uint64_t seed)
 {
@@ -135,6 +146,7 @@ static bool find(struct num_device *d, struct num_subject *s,
 
     if (!num_recover(d, s, v))
         return false;
+    /* A step needs its two companions, too. */
     if (t->make == make_step)
         wrong = decode_kernels_find(d, s->index, s->model, k);
     k->plan = t->make == make_list ? *s : k->plan;
@@ -146,6 +158,8 @@ static bool find(struct num_device *d, struct num_subject *s,
     return !wrong;
 }
 
+/* The cases first .. end - 1, and their row.  A group that is left out whole
+ * has no row. */
 static void run_group(struct num_device *d, struct num_subject *s,
                       const struct table *t, int first, int end,
                       const struct num_options *o, struct num_totals *totals)
@@ -185,6 +199,7 @@ static void check_empty(struct num_device *d, struct num_case *c,
         num_launch(d, c, &run, nowhere, NULL, v);
 }
 
+/* One case, one function, as in suite.c. */
 static void run_special(struct num_device *d, struct num_subject *s,
                         const struct table *t, const char *group,
                         void (*check)(struct num_device *, struct num_case *,
@@ -214,6 +229,7 @@ static const struct table tables[] = {
 };
 enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
 
+/* Groups are neighbours of one name in a table. */
 bool decode_suite_run(struct num_device *d, struct num_subject *s,
                       const struct num_options *o, struct num_totals *totals)
 {

@@ -15,6 +15,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* Tiles of rows of one request: rows are (token, head) pairs. */
 static int64_t row_tiles(const struct decode_task *t)
 {
     return ceil_div((int64_t)t->q_len * t->heads, t->rows);
@@ -33,6 +34,8 @@ int64_t decode_unit_tiles(const struct decode_task *t, int64_t unit)
     return ceil_div(length - t->q_len + token + 1, t->keys);
 }
 
+/* What a unit counts when work is shared out: an empty one still has to write
+ * its output. */
 static int64_t weight(const struct decode_task *t, int64_t unit)
 {
     int64_t tiles = decode_unit_tiles(t, unit);
@@ -54,6 +57,7 @@ int64_t decode_unit_items(const struct decode_task *t,
     return items;
 }
 
+/* Blocks that get work: at most one per min_tiles tiles, and at least one. */
 static int64_t working_ctas(const struct decode_task *t, int64_t tiles)
 {
     int64_t least = t->min_tiles > 1 ? t->min_tiles : 1;
@@ -63,6 +67,7 @@ static int64_t working_ctas(const struct decode_task *t, int64_t tiles)
     return ctas > 1 ? ctas : 1;
 }
 
+/* Two passes: the cuts of a unit depend on the sum of all. */
 struct decode_totals decode_total(const struct decode_task *t)
 {
     struct decode_totals all = {.row_tiles = row_tiles(t)};

@@ -5,6 +5,9 @@
  * The last dim drives the scores where they are to follow a pattern: a query
  * has x there, key s has y(s), and the rest is noise or nothing.  With a rope
  * part it is no value column; without one the oracle sees it as such.
+ *
+ * Patterns are made in the score, not in the softmax: a query's x is divided
+ * by the softmax scale, so that y(s) is the score itself.
  */
 #include <stdlib.h>
 
@@ -21,6 +24,7 @@ struct maker {
     double *x;
 };
 
+/* noise: all dims random; nothing: all zero. */
 static void noise(struct maker *m, double size)
 {
     for (int i = 0; i < m->dims; i++)
@@ -70,12 +74,15 @@ static void constant_key(struct maker *m)
     m->x[m->dims - 1] = 0.5;
 }
 
+/* 2 * 0.5: a score of 1 times the scale for every key. */
 static void constant_query(struct maker *m)
 {
     nothing(m);
     m->x[m->dims - 1] = 2;
 }
 
+/* The sign changes in the middle, so that the running maximum jumps by 6e4
+ * there for half of the rows. */
 static void huge_key(struct maker *m)
 {
     noise(m, 0.3);
@@ -88,6 +95,7 @@ static void huge_query(struct maker *m)
     m->x[m->dims - 1] = (m->row % 2 ? -1 : 1) / m->scale;
 }
 
+/* Only the newest key has a score and a value: who leaves it out answers 0. */
 static void verify_key(struct maker *m)
 {
     nothing(m);
@@ -115,6 +123,7 @@ static void two_query(struct maker *m)
     m->x[m->dims - 1] = 10;
 }
 
+/* By enum decode_values. */
 static const struct {
     void (*query)(struct maker *m), (*key)(struct maker *m);
 } makers[DECODE_VALUES] = {
@@ -127,6 +136,7 @@ static const struct {
     [DECODE_TWO_KEYS] = {two_query, two_key},
 };
 
+/* A row of doubles into the image, each rounded once. */
 static void store(struct num_tensor *t, int64_t i0, int64_t i1,
                   const double *x)
 {
@@ -136,6 +146,7 @@ static void store(struct num_tensor *t, int64_t i0, int64_t i1,
         num_encode(t->elem, at + (size_t)k * es, x[k]);
 }
 
+/* Row by row: token and head make a place (struct decode_places). */
 static void fill_queries(struct num_case *c, struct maker *m)
 {
     const struct decode_own *o = c->own;
@@ -167,11 +178,14 @@ static void fill_key(struct num_case *c, struct maker *m, int64_t page,
         decoded[i] = (float)m->x[i];
 }
 
+/* Keys that a request has in either run of a replay. */
 static int64_t live_end(const struct decode_own *o, int64_t b)
 {
     return o->earlier[b] > o->length[b] ? o->earlier[b] : o->length[b];
 }
 
+/* The decoded keys of all requests are one block (num_case.weights), which
+ * num_case_free releases. */
 static void fill_keys(struct num_case *c, struct maker *m)
 {
     struct decode_own *o = c->own;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * device.c: choosing a driver, and thin names for its memory calls.
+ *
+ * Memory goes through the driver's own calls, not through the runtime's: what
+ * is under test must not place or copy what it is tested with.  Each call
+ * makes the context current for its own time (mla__enter, mla__leave).
  */
 #include <libgen.h>
 #include <limits.h>
@@ -36,7 +40,9 @@ static mla_status try_driver(struct num_device *d, const char *driver,
     return status;
 }
 
-/* directory of the executable / name; false if there is no such file. */
+/* directory of the executable / name; false if there is no such file.  The
+ * virtual GPU is found beside the program in the build tree, and in ../lib
+ * where it is installed. */
 static bool beside(const char *name, char *out, size_t size)
 {
     char self[PATH_MAX];
@@ -48,6 +54,8 @@ static bool beside(const char *name, char *out, size_t size)
     return access(out, R_OK) == 0;
 }
 
+/* Sets *slot, a pointer to a function, or leaves it: a driver need not have
+ * the name.  memcpy, since C converts no object pointer to a function's. */
 static void find_symbol(struct num_device *d, const char *name, void *slot)
 {
     void *address = NULL;
@@ -68,6 +76,9 @@ static void find_extras(struct num_device *d)
     d->is_virtual = d->report != NULL;
 }
 
+/* A driver that $MLA_DRIVER names is the only one: who names one wants an
+ * error, not another device.  Else libvgpu.so comes in where there is no
+ * driver or no GPU, which are the only two reasons to look further. */
 mla_status num_device_open(struct num_device *out, mla_log_fn log, char *why,
                            size_t size)
 {
@@ -88,12 +99,14 @@ mla_status num_device_open(struct num_device *out, mla_log_fn log, char *why,
     return status;
 }
 
+/* The string is kept, for num_device_reopen. */
 mla_status num_device_load(struct num_device *d, const char *directory)
 {
     d->directory = directory;
     return mla_load(d->ctx, directory, &d->set);
 }
 
+/* Also after num_device_open has failed: both calls accept NULL. */
 void num_device_close(struct num_device *d)
 {
     mla_kernels_free(d->set);
@@ -102,6 +115,8 @@ void num_device_close(struct num_device *d)
     d->ctx = NULL;
 }
 
+/* A sticky error stays in a CUDA context for good (CUDA Driver API, "sticky"
+ * errors), so the rest of the cases need another one. */
 mla_status num_device_reopen(struct num_device *d)
 {
     const char *directory = d->directory;
@@ -125,6 +140,8 @@ void num_device_schedule(struct num_device *d, uint64_t seed)
     d->ctx->driver.init(0);
 }
 
+/* sparse needs vgpu_alloc_sparse; a real GPU is asked for the whole span and
+ * may have no room for it. */
 int num_device_alloc(struct num_device *d, bool sparse, uint64_t bytes,
                      uint64_t *address)
 {
@@ -142,6 +159,7 @@ int num_device_alloc(struct num_device *d, bool sparse, uint64_t bytes,
     return result;
 }
 
+/* Without a context there is nothing left to free. */
 void num_device_free(struct num_device *d, uint64_t address)
 {
     if (address && mla__enter(d->ctx) == MLA_OK) {
@@ -150,6 +168,7 @@ void num_device_free(struct num_device *d, uint64_t address)
     }
 }
 
+/* No bytes are no call: an empty buffer's address need not be one. */
 int num_device_write(struct num_device *d, uint64_t to, const void *from,
                      size_t bytes)
 {
@@ -176,6 +195,7 @@ int num_device_read(struct num_device *d, void *to, uint64_t from,
     return result;
 }
 
+/* Where the errors of a kernel come to light on a real GPU. */
 int num_device_synchronize(struct num_device *d)
 {
     int result;
@@ -186,6 +206,7 @@ int num_device_synchronize(struct num_device *d)
     return result;
 }
 
+/* The text is the context's and holds until its next error. */
 const char *num_device_error(struct num_device *d, int result)
 {
     mla__cuda_fail(d->ctx, "CUDA", result);

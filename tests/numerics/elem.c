@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * elem.c: element types as parameters of one pair of routines.
+ *
+ * A format with p significand bits, the hidden one included, has numbers
+ * 2^(e - p + 1) apart from 2^e on; below its smallest normal number the
+ * spacing stays what it is there.  Both routines need no more than that.
  */
 #include <math.h>
 
@@ -14,6 +18,7 @@ struct format {
     int significand, min_exp, max_exp;
 };
 
+/* Integers have no format: num_encode and num_decode take them by value. */
 static const struct format formats[] = {
     [NUM_BF16] = {"bf16", 2, 8, -126, 127},
     [NUM_FP16] = {"fp16", 2, 11, -14, 15},
@@ -35,8 +40,10 @@ int num_elem_by_name(const char *name)
     return -1;
 }
 
-/* Magnitude and sign apart; the magnitude is an integer count of the format's
- * spacing at that exponent, and rounding that count carries by itself. */
+/* Bits of a value in a format, rounded to nearest, ties to even; what rounds
+ * beyond the largest is infinity.  Magnitude and sign apart; the magnitude is
+ * an integer count of the format's spacing at that exponent, and rounding
+ * that count carries by itself. */
 static uint32_t encode(const struct format *f, double value)
 {
     int fraction = f->significand - 1, exponent;
@@ -102,6 +109,7 @@ double num_from_fp16(uint16_t bits)
     return decode(&formats[NUM_FP16], bits);
 }
 
+/* Every value of every type but i64 is exact in a double. */
 double num_decode(enum num_elem elem, const void *at)
 {
     uint64_t bits = num_bits(elem, at);
@@ -123,6 +131,7 @@ double num_decode(enum num_elem elem, const void *at)
     return NAN;
 }
 
+/* Integers are cut to the type's width. */
 void num_encode(enum num_elem elem, void *at, double value)
 {
     if (elem == NUM_I32 || elem == NUM_I64)
@@ -131,22 +140,28 @@ void num_encode(enum num_elem elem, void *at, double value)
         num_set_bits(elem, at, encode(&formats[elem], value));
 }
 
+/* u in the bars of all families: the error of one rounding, of a value in
+ * [1, 2). */
 double num_half_ulp(enum num_elem elem)
 {
     return ldexp(1, -formats[elem].significand);
 }
 
+/* The error of one rounding where values are subnormal. */
 double num_half_tiny(enum num_elem elem)
 {
     return ldexp(1, formats[elem].min_exp - formats[elem].significand);
 }
 
+/* 2 - 2^(1 - significand) times the largest power of two. */
 double num_max(enum num_elem elem)
 {
     const struct format *f = &formats[elem];
     return ldexp(2 - ldexp(1, 1 - f->significand), f->max_exp);
 }
 
+/* 0x7149 and 0x7149f2ca are 1e30; fp16 has no such number and takes its
+ * largest. */
 uint64_t num_poison_bits(enum num_elem elem, enum num_poison poison)
 {
     /* NaN payloads that no arithmetic produces, so that a copy shows. */

@@ -6,6 +6,9 @@
  * every request in it.  Requests with more go in several steps, each of which
  * sees the keys up to its own last token; those that have as many tokens left
  * share a step.
+ *
+ * A step: absorb_q of each request's tokens, decode_plan, mqa_decode and
+ * mqa_combine once for all, absorb_v of each request's results.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,12 +35,14 @@ struct step {
 
 /* Planning ---------------------------------------------------------------- */
 
+/* New tokens of request b that no step has taken yet. */
 static int left_of(const struct layer *l, const int *done, int b)
 {
     return l->shape->request[b].fresh - done[b];
 }
 
-/* The longest step that some request has tokens for, and all that have. */
+/* The longest step that some request has tokens for, and all that have as
+ * many; done[] moves on.  False: nothing is left. */
 static bool next_step(const struct layer *l, int *done, struct step *s)
 {
     int64_t first = 0;
@@ -60,7 +65,8 @@ static bool next_step(const struct layer *l, int *done, struct step *s)
     return s->q_len > 0;
 }
 
-/* The smallest tile that holds a request's rows, or the largest. */
+/* The smallest tile that holds a request's rows, or the largest: of two that
+ * both hold them the smaller is better, of two that both do not the larger. */
 static const struct layer_tile *pick_tile(const struct layer_run *r, int rows)
 {
     const struct layer_tile *best = &r->kernels->tile[0];
@@ -75,6 +81,8 @@ static const struct layer_tile *pick_tile(const struct layer_run *r, int rows)
     return best;
 }
 
+/* Tile, capacities and units of the step, the latter two by the rules that
+ * the cases of mqa_decode are made with (decode.h). */
 static void size_up(const struct layer_run *r, struct step *s)
 {
     struct decode_task task = {.lengths = s->length,
@@ -108,6 +116,8 @@ static bool make_table(struct layer_run *r, struct step *s)
     return good;
 }
 
+/* All that a step needs beside the layer's own; poisoned, so that a plan that
+ * leaves a word unwritten shows. */
 static bool make_buffers(struct layer_run *r, struct step *s)
 {
     const struct layer *l = r->layer;
@@ -196,6 +206,8 @@ static bool release(struct layer_run *r, const struct step *s, int i,
 
 /* The decode kernels ------------------------------------------------------ */
 
+/* Lengths become the work list, on the device.  split_tiles 0: the planner
+ * decides. */
 static bool plan(struct layer_run *r, const struct step *s)
 {
     const struct layer_arg arg[] = {LAYER_PTR("seq_lens", s->lengths),
@@ -217,6 +229,7 @@ static bool plan(struct layer_run *r, const struct step *s)
     return layer_call(r, r->kernels->one[LAYER_PLAN], arg);
 }
 
+/* Without an LSE of its own (a NULL pointer): nobody merges a decode step. */
 static bool decode(struct layer_run *r, const struct step *s)
 {
     const struct layer *l = r->layer;
@@ -255,6 +268,9 @@ static bool decode(struct layer_run *r, const struct step *s)
     return layer_call(r, s->tile->kernel, arg);
 }
 
+/* Sums up units that were split; the others are final already.  It and
+ * mqa_decode learn from the header on the device what there is to do, so no
+ * length is read back between the launches. */
 static bool combine(struct layer_run *r, const struct step *s)
 {
     const struct layer *l = r->layer;
@@ -280,7 +296,8 @@ static bool combine(struct layer_run *r, const struct step *s)
     return layer_call(r, r->kernels->one[LAYER_COMBINE], arg);
 }
 
-/* What the work list's header says of it. */
+/* What the work list's header says of it: word 2 is the status, and not 0 if
+ * a capacity was too small. */
 static bool check_status(struct layer_run *r, const struct step *s)
 {
     int32_t header[8];
@@ -293,6 +310,7 @@ static bool check_status(struct layer_run *r, const struct step *s)
 
 /* ------------------------------------------------------------------------- */
 
+/* Its buffers are released at the end, whatever has happened. */
 static bool run_step(struct layer_run *r, struct step *s, uint64_t out)
 {
     int mark = r->buffers;

@@ -5,6 +5,10 @@
  * Whatever no kernel has written yet is poison, and so are the bytes around
  * each buffer.  A result that depends on any of it differs from the clean
  * run's, and a canary that has changed is a failure.
+ *
+ * Buffers are a stack: a way of the layer makes its own on top of the inputs
+ * and the pool, and releases them down to a mark when it is done, which is
+ * when their canaries are looked at.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +17,7 @@
 
 #include "equivalence.h"
 
+/* Which way it was is in the row; here which run. */
 bool layer_fail(struct layer_run *r, const char *format, ...)
 {
     struct num_verdict *v = r->verdict;
@@ -72,6 +77,8 @@ static bool write_buffer(struct layer_run *r, const struct layer_buffer *b,
            fail_on_device(r, b->name, num_device_error(r->device, result));
 }
 
+/* The name is kept, not copied: it must outlive the run.  More than
+ * LAYER_MAX_BUFFERS is an error of the suite itself. */
 bool layer_new(struct layer_run *r, const char *name, enum num_elem elem,
                int64_t count, const void *data, uint64_t *address)
 {
@@ -122,6 +129,8 @@ static bool check_buffer(struct layer_run *r, const struct layer_buffer *b)
     return good;
 }
 
+/* Newest first.  Buffers are freed even when one of them is bad; after a
+ * failure none is read again. */
 bool layer_release(struct layer_run *r, int mark)
 {
     bool good = r->verdict->failures == 0;
@@ -136,6 +145,8 @@ bool layer_release(struct layer_run *r, int mark)
 
 /* Launches ---------------------------------------------------------------- */
 
+/* Sets one argument of a kernel by its name and type; false: no value, or the
+ * runtime refused it. */
 static bool set_argument(mla_args *args, const mla_field_info *f,
                          const struct layer_arg *arg)
 {
@@ -166,6 +177,8 @@ static bool bind(struct layer_run *r, mla_kernel *kernel,
     return true;
 }
 
+/* Waits for the end of every launch, so that a fault is blamed on its
+ * kernel. */
 bool layer_call(struct layer_run *r, mla_kernel *kernel,
                 const struct layer_arg *arg)
 {
@@ -197,6 +210,8 @@ bool layer_call(struct layer_run *r, mla_kernel *kernel,
 
 /* The pool ---------------------------------------------------------------- */
 
+/* Every input becomes a buffer that is checked at the end: no kernel may
+ * write it. */
 static bool upload(struct layer_run *r)
 {
     for (int i = 0; i < LAYER_INPUTS; i++) {
@@ -244,6 +259,7 @@ static bool append(struct layer_run *r, enum layer_input slots)
     return layer_call(r, r->kernels->one[LAYER_KV_APPEND], arg);
 }
 
+/* Twice through kv_append, old tokens and new ones, as a server does it. */
 bool layer_begin(struct layer_run *r)
 {
     num_device_schedule(r->device, r->schedule);

@@ -16,6 +16,7 @@
 
 /* Numbers ----------------------------------------------------------------- */
 
+/* The value that the type holds for it. */
 static double rounded(enum num_elem elem, double value)
 {
     unsigned char raw[8];
@@ -23,6 +24,7 @@ static double rounded(enum num_elem elem, double value)
     return num_decode(elem, raw);
 }
 
+/* Images are flat arrays of one type. */
 static unsigned char *element(const struct layer_image *m, int64_t i)
 {
     return m->data + i * (int64_t)num_elem_bytes(m->elem);
@@ -63,6 +65,7 @@ static int64_t first_position(const struct layer *l)
     return (int64_t)l->model->factor_original - 40;
 }
 
+/* Totals over the requests, and the sizes of pool and table. */
 static void count_tokens(struct layer *l)
 {
     int64_t longest = 0;
@@ -84,6 +87,7 @@ static void count_tokens(struct layer *l)
     l->pages += 2;
 }
 
+/* Names, types and sizes of all inputs; their contents come later. */
 static void make_images(struct layer *l)
 {
     int64_t head = l->nope + l->rope, q = l->tokens * l->heads * head;
@@ -151,6 +155,7 @@ static void place_token(struct layer *l, int b, int64_t s, int64_t key)
     set(&l->input[LAYER_NEW_SLOTS], key, old ? -1 : (double)slot);
 }
 
+/* Positions, slots and prefix sums, request by request. */
 static void place_tokens(struct layer *l)
 {
     int64_t key = 0, token = 0;
@@ -184,6 +189,8 @@ static void fill_angles(struct layer *l)
     }
 }
 
+/* Scaled so that the parts of a score from nope and from rope each have a
+ * standard deviation of 1; `turn` is what the rotation's factor adds. */
 static void fill_queries(struct layer *l, struct num_rng *rng)
 {
     struct layer_image *q = &l->input[LAYER_RAW_Q];
@@ -233,6 +240,7 @@ static void finish_queries(struct layer *l)
     }
 }
 
+/* In an order in which each needs only what is before it. */
 static void fill_inputs(struct layer *l, struct num_rng *rng)
 {
     fill_table(l, rng);
@@ -347,6 +355,8 @@ static void attend(const struct layer *l, int h, const float *keys)
     }
 }
 
+/* Head by head, so that the expanded keys of one head are all that has to be
+ * kept. */
 static void find_reference(struct layer *l)
 {
     size_t rows = (size_t)(l->nope + l->v);

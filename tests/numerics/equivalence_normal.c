@@ -6,6 +6,10 @@
  * chunks: the new tokens causally among themselves, then each chunk of the
  * prefix by itself and for all new tokens, merged by LSE into what there is.
  * Workspace for expanded keys and values is then that of a chunk.
+ *
+ * Chunks are planned by the runtime (mla_chunks_plan), whose plan is under test
+ * here, too: it must cut every prefix whole, name the requests that are empty
+ * in a chunk, and refuse a workspace that is too small.
  */
 #include "equivalence.h"
 
@@ -65,6 +69,9 @@ static bool multiply(struct layer_run *r, uint64_t latent, int64_t n,
     return layer_call(r, r->kernels->one[LAYER_KV_B], arg);
 }
 
+/* Gathers n rows of the pool and multiplies them out.  starts and cu are
+ * device addresses: where each request's rows begin, and how many come before
+ * each. */
 static bool expand(struct layer_run *r, uint64_t starts, uint64_t cu, int64_t n,
                    struct expanded *out)
 {
@@ -117,6 +124,8 @@ static bool attend(struct layer_run *r, const struct expanded *e, uint64_t cu,
     return layer_call(r, r->kernels->one[LAYER_MHA], arg);
 }
 
+/* All keys at once, causal: where a new token stands among its keys follows
+ * from cu_q and cu_k. */
 bool layer_one_shot(struct layer_run *r, uint64_t out)
 {
     struct expanded e;
@@ -188,6 +197,8 @@ static bool add_chunk(struct layer_run *r, const mla_chunk_plan *p, int c,
     return layer_release(r, mark) && good;
 }
 
+/* Uploads the plan's block once, then adds chunk after chunk; each finds its
+ * cu_seqlens in the block. */
 static bool add_prefix(struct layer_run *r, const mla_chunk_plan *p,
                        uint64_t out, uint64_t lse)
 {
@@ -246,6 +257,8 @@ static bool check_plan(struct layer_run *r, const mla_chunk_plan *p,
                       empty ? "some empty" : "none empty");
 }
 
+/* page_size 0: chunks may begin anywhere; else at a page's first row.  The
+ * new tokens come first, so that the accumulator is never empty. */
 static bool in_chunks(struct layer_run *r, uint64_t out, int page_size)
 {
     const struct layer *l = r->layer;
@@ -272,6 +285,7 @@ static bool in_chunks(struct layer_run *r, uint64_t out, int page_size)
     return good;
 }
 
+/* The same with chunks that begin anywhere, and at pages' first rows. */
 bool layer_chunked(struct layer_run *r, uint64_t out)
 {
     return in_chunks(r, out, 0);

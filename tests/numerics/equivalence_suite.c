@@ -24,6 +24,10 @@
  * The first run has zeros wherever no kernel has written yet; those that
  * follow have poison there, canaries around the buffers and another schedule,
  * and have to give the same bits.
+ *
+ * A way needs its kernels; which those are is a bit mask in the table below.
+ * A directory for one server has some of them only, so a way that cannot run
+ * is reported and not held against it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -39,6 +43,7 @@ static const char bar[] = "rms 7.5 u of a row, 2.5 u of all";
 
 /* Ways -------------------------------------------------------------------- */
 
+/* Ways and the kernels that they launch. */
 #define NEEDS(kernel) (1u << (kernel))
 #define EXPANSION                                                              \
     (NEEDS(LAYER_KV_APPEND) | NEEDS(LAYER_KV_GATHER) | NEEDS(LAYER_KV_B) |     \
@@ -81,6 +86,7 @@ enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 /* Finding ----------------------------------------------------------------- */
 
+/* By enum layer_kernel, from the list in equivalence.h. */
 static const char *const family_of[LAYER_KERNELS] = {
 #define LAYER_FAMILY(name, family, variant) [name] = family,
     LAYER_KERNEL_LIST(LAYER_FAMILY)
@@ -166,6 +172,7 @@ static int max_q_len(struct num_device *d)
     return number > 0 ? number : 1;
 }
 
+/* After every new context: the pointers of the old one are gone. */
 static void find_kernels(struct subject *s)
 {
     struct layer_kernels *k = &s->kernels;
@@ -187,6 +194,7 @@ static bool is_missing(const struct subject *s, int kernel)
                                   : s->kernels.one[kernel] == NULL;
 }
 
+/* Are all kernels of the way there? */
 static bool can_run(const struct subject *s, const struct way *way)
 {
     for (int i = 0; i < LAYER_KERNELS; i++)
@@ -257,6 +265,7 @@ static void judge_all(const struct layer *l, struct num_verdict *v)
              l->shape->group, off);
 }
 
+/* One answer against another or the reference: each row, then all of them. */
 static void judge(const struct layer *l, const double *got, const double *want,
                   struct num_verdict *v)
 {
@@ -274,6 +283,8 @@ struct answers {
     double *value[WAYS];
 };
 
+/* The first run's answer, as bits for later runs and in double for judging;
+ * takes over `got`. */
 static void keep(const struct layer *l, struct answers *a, int way,
                  unsigned char *got)
 {
@@ -369,6 +380,7 @@ static bool run_shape(struct subject *s, int shape, struct num_verdict *v)
 
 /* Reporting --------------------------------------------------------------- */
 
+/* A way without a single case was cut off by something before it. */
 static bool passes(struct num_verdict *v)
 {
     if (v->failures == 0 && v->cases == 0) {
@@ -403,6 +415,7 @@ static void report_missing(const struct subject *s, const struct way *way,
     totals->passed = passed;
 }
 
+/* The rows of all ways, run or not, then those of the pairs. */
 static void report(const struct subject *s, struct num_verdict *v, bool strict,
                    struct num_totals *totals)
 {
@@ -460,6 +473,7 @@ static int next_heads(mla_kernels *set, int above)
     return best;
 }
 
+/* That of the first kernel: a directory has one. */
 static int page_size_of(mla_kernels *set)
 {
     mla_kernel_info info = {.size = sizeof(info)};
@@ -468,6 +482,7 @@ static int page_size_of(mla_kernels *set)
     return info.page_size;
 }
 
+/* Up to 32 heads: the work of the reference in double grows with them. */
 int layer_suite_run(struct num_device *device, const struct num_model *model,
                     int heads, bool strict, const struct num_options *options,
                     struct num_totals *totals)

@@ -16,6 +16,9 @@ extern const struct num_family num_absorb_v;
 extern const struct num_family num_merge_state;
 extern const struct num_family num_merge_state_n;
 extern const struct num_family num_kv_b;
+extern const struct num_family num_gemm;
+extern const struct num_family num_rms_norm;
+extern const struct num_family num_rope_q;
 
 #define NUM_SHAPES(table)                                                    \
     .shapes = table, .shape_count = sizeof(table) / sizeof(table[0])

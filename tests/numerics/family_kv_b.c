@@ -84,6 +84,7 @@ static void plant_nans(struct num_case *c)
             num_poison_bits(t->elem, i % 2 ? NUM_POISON_NAN : NUM_POISON_INF));
 }
 
+/* Weights are scaled so that sums stay near 1. */
 static void build_kv_b(struct num_case *c)
 {
     const mla_kernel_info *k = &c->subject->info;
@@ -117,6 +118,7 @@ static void expect_part(const struct num_case *c, int which,
                          isfinite(size[i]) ? depth * 0x1p-23 * size[i] : 0);
 }
 
+/* In one buffer a row holds both parts, and both are expected in it. */
 static void kv_b_row(const struct num_case *c, const struct num_tensor *t,
                      const int64_t *index, struct num_expect *e)
 {
@@ -127,6 +129,7 @@ static void kv_b_row(const struct num_case *c, const struct num_tensor *t,
                     t->alias[0] ? part_of(c, VALUE).first : 0, e);
 }
 
+/* Elements of kv_b_proj. */
 static double kv_b_weights(const struct num_subject *s)
 {
     return (double)s->info.heads * (s->info.nope + s->info.v) * s->info.latent;

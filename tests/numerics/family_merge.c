@@ -6,6 +6,9 @@
  * spec.  A side whose LSE is infinite or NaN is empty: its payload must reach
  * neither the sum nor a multiplication, and the other side comes out bit for
  * bit.
+ *
+ * Bit for bit, because a rank without keys must not change what a server says
+ * with one rank less.
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +23,7 @@ static int64_t width_of(const struct num_case *c)
     return strcmp(k->variant, "latent") == 0 ? k->latent : k->v;
 }
 
+/* [tokens][heads], one single each. */
 static struct num_tensor *add_lse(struct num_case *c, const char *field,
                                   enum num_layout layout)
 {
@@ -109,6 +113,7 @@ static void build_merge(struct num_case *c)
     }
 }
 
+/* What the two LSEs of a pair say. */
 struct merged {
     double weight_a, weight_b, lse;
     const char *only; /* "a" or "b" if the other side alone is empty */
@@ -184,6 +189,7 @@ static void merge_row(const struct num_case *c, const struct num_tensor *t,
         output_row(c, t, index, e);
 }
 
+/* Thread instructions per token. */
 static double merge_work(const struct num_subject *s)
 {
     double width = strcmp(s->info.variant, "latent") ? s->info.v
@@ -221,12 +227,14 @@ const struct num_family num_merge_state = {
     NUM_SHAPES(merge_shapes),
 };
 
+/* The families that have cases of this form; NULL: none of that name. */
 const struct num_family *num_family_find(const char *name)
 {
     static const struct num_family *const all[] = {
         &num_kv_append, &num_kv_gather, &num_concat_mla_k,
         &num_derive_weights, &num_absorb_q, &num_absorb_v, &num_merge_state,
-        &num_merge_state_n, &num_kv_b};
+        &num_merge_state_n, &num_kv_b, &num_gemm, &num_rms_norm,
+        &num_rope_q};
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (strcmp(all[i]->name, name) == 0)
@@ -234,6 +242,8 @@ const struct num_family *num_family_find(const char *name)
     return NULL;
 }
 
+/* "family_kind" first, kind being the variant up to its first '_': the n-rank
+ * merge is a family of its own here. */
 const struct num_family *num_family_of(const struct num_subject *s)
 {
     const struct num_family *f;

@@ -17,6 +17,8 @@
 
 enum { MAX_RANKS = 37 };
 
+/* 1 to 5 by the number of tokens, so that a sweep meets all of them; 0 or 37
+ * where the shape says so. */
 static int ranks_of(const struct num_case *c)
 {
     if (num_is(c, NUM_NO_RANKS))
@@ -34,6 +36,7 @@ static int64_t inner_of(const struct num_case *c, int rank, int64_t head)
                                : rank * (int64_t)heads + head;
 }
 
+/* The inverse of inner_of. */
 static int rank_at(const struct num_case *c, int64_t inner)
 {
     int heads = c->subject->info.heads;
@@ -57,6 +60,7 @@ static bool in_place(const struct num_case *c)
     return num_is(c, NUM_IN_PLACE_A) || num_is(c, NUM_IN_PLACE_B);
 }
 
+/* Variant "n_latent" merges in the latent space. */
 static int64_t width_of(const struct num_case *c)
 {
     const mla_kernel_info *k = &c->subject->info;
@@ -73,6 +77,7 @@ static void add_inner_strides(struct num_case *c, const char *rank,
     num_add_int(c, head, inner_of(c, 0, 1) * t->stride[1]);
 }
 
+/* A tensor of all ranks, without the strides of its inner axis. */
 static struct num_tensor *add_parts(struct num_case *c, const char *field,
                                     const char *token_stride,
                                     enum num_elem elem, int64_t width)
@@ -94,6 +99,7 @@ static void alias(struct num_case *c, struct num_tensor *t, const char *output,
     num_add_int(c, head_stride, inner_of(c, 0, 1) * t->stride[1]);
 }
 
+/* In place, the output's rows are those of one rank of the input. */
 static void add_tensors(struct num_case *c)
 {
     struct num_tensor *o = add_parts(c, "o_parts", "o_parts_token_stride",
@@ -130,6 +136,7 @@ static bool is_spoilt(struct num_case *c, int64_t token, int64_t head,
     return num_below(&c->rng, 3) == 0;
 }
 
+/* An empty side is -inf, +inf or NaN: peers use all three. */
 static double make_lse(struct num_case *c, int64_t token, int64_t head,
                        int rank)
 {
@@ -158,6 +165,7 @@ static void spoil(struct num_tensor *o, int64_t token, int64_t inner)
                      num_poison_bits(o->elem, NUM_POISON_NAN));
 }
 
+/* As for two sides, with the ranks on the inner axis. */
 static void build_merge_n(struct num_case *c)
 {
     struct num_tensor *o, *lse;
@@ -178,11 +186,13 @@ static void build_merge_n(struct num_case *c)
 
 /* Expectations ---------------------------------------------------------- */
 
+/* What the LSEs of a row say. */
 struct merged {
     double weight[MAX_RANKS], lse;
     int sides, only; /* sides that are not empty, the last of them */
 };
 
+/* Weights and LSE of a row, from the inputs as they were given. */
 static struct merged merge(const struct num_case *c, int64_t token,
                            int64_t head)
 {
@@ -257,6 +267,7 @@ static void expect_unchanged(const struct num_tensor *t, const int64_t *i,
         num_expect_bits(e, k, num_bits(t->elem, num_at(t, i[0], i[1], k)));
 }
 
+/* In place a row of the input tensor is an output on one rank only. */
 static void merge_n_row(const struct num_case *c, const struct num_tensor *t,
                         const int64_t *i, struct num_expect *e)
 {

@@ -6,6 +6,9 @@
  * kv_append writes a token's row [norm(latent) | RoPE(k_rope)] to its slot.
  * kv_gather reads rows back, by a list of slots or by page table and range.
  * Slot s is row s % P of page s / P.
+ *
+ * The pool is the case's whole pool: rows that no slot names, pages that are
+ * not the call's and the gaps between pages are foreign, and poisoned.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,6 +17,7 @@
 
 /* The pool --------------------------------------------------------------- */
 
+/* [pages][P][latent | rope], without a claim. */
 struct num_tensor *num_add_pool(struct num_case *c, int64_t pages,
                                 enum num_layout layout)
 {
@@ -25,6 +29,9 @@ struct num_tensor *num_add_pool(struct num_case *c, int64_t pages,
     return t;
 }
 
+/* `count` different ids, scattered; *pages: how many the pool has.  With
+ * NUM_FAR_IDS they lie on both sides of the page at 2^31 bytes and beyond that
+ * at 2^32, where 32-bit offsets go wrong. */
 void num_pick_pages(struct num_case *c, int64_t count, int64_t *pages,
                     int64_t *out)
 {
@@ -35,6 +42,8 @@ void num_pick_pages(struct num_case *c, int64_t count, int64_t *pages,
     int64_t first = c->shape.tokens % 2 ? 0 : 2;
 
     *pages = count + first;
+    /* The pool is as long as its greatest id says, though few pages of it
+     * exist (it is sparse). */
     if (num_is(c, NUM_FAR_IDS))
         *pages = 2 * edge + count + 2;
     num_permutation(&c->rng, count, out);
@@ -44,6 +53,7 @@ void num_pick_pages(struct num_case *c, int64_t count, int64_t *pages,
         out[i] += first; /* page 0 is in use, or is not the call's at all */
 }
 
+/* Normal numbers, or bits of any kind for cases whose rows are copied. */
 static void fill(struct num_case *c, struct num_tensor *t, double scale)
 {
     if (num_is(c, NUM_SPECIAL))
@@ -52,6 +62,7 @@ static void fill(struct num_case *c, struct num_tensor *t, double scale)
         num_fill_normal(t, scale, &c->rng);
 }
 
+/* Of a row of the pool. */
 static double row_elements(const struct num_subject *s)
 {
     return s->info.latent + s->info.rope;
@@ -123,10 +134,12 @@ static void append_tensors(struct num_case *c, const int64_t *slot,
     for (int64_t i = 0; i < c->tokens; i++)
         if (slot[i] >= 0)
             num_claim(pool, slot[i] / k->page_size, slot[i] % k->page_size);
+    /* A batch without a slot writes nothing: all of the pool is foreign. */
     pool->foreign = pool->rows == 0;
 }
 
-/* Rows of very different size, so that epsilon matters to some. */
+/* Rows of very different size, so that epsilon matters to some: normal numbers
+ * times 2^-10 to 2^3. */
 static void fill_rows(struct num_case *c, struct num_tensor *t)
 {
     size_t es = num_elem_bytes(t->elem);
@@ -222,6 +235,7 @@ static void expect_latent(const struct num_case *c, struct num_expect *e,
     }
 }
 
+/* A row of the pool, from the token that its slot belongs to. */
 static void append_row(const struct num_case *c, const struct num_tensor *t,
                        const int64_t *index, struct num_expect *e)
 {
@@ -232,11 +246,17 @@ static void append_row(const struct num_case *c, const struct num_tensor *t,
                         num_tensor_of(c, "k_rope"), token, 0, 1);
 }
 
+/* Thread instructions per token, measured roughly. */
 static double append_work(const struct num_subject *s)
 {
     return 14 * row_elements(s);
 }
 
+/* Group, tokens, layouts of the inputs and of the pool, flags, full only.
+ *
+ * Unless its ids are far, an even number of tokens leaves pages 0 and 1 to
+ * others, an odd one uses them (num_pick_pages).  Special values go without
+ * the norm: a copy has to keep every bit of a NaN. */
 static const struct num_shape append_shapes[] = {
     {"strides", 5, NUM_PADDED, NUM_INTERLEAVED, 0, false},
     {"strides", 6, NUM_INTERLEAVED, NUM_SWAPPED, 0, false},
@@ -268,7 +288,8 @@ struct source {
     int64_t page, row;
 };
 
-/* Of the pool a gather may read those rows, and no others. */
+/* Of the pool a gather may read those rows, and no others: where there is none,
+ * nothing, and not all of it as by default. */
 static void claim_sources(struct num_tensor *pool, const struct source *from,
                           int64_t n)
 {
@@ -311,17 +332,22 @@ static void gather_by_slot(struct num_case *c, struct source *from)
                                  : (double)(from[i].page * p + from[i].row));
 }
 
+/* Requests of a gather by page: where each begins in its own sequence, and how
+ * many rows come before it. */
 struct batch {
     int64_t size, width; /* requests, columns of the table */
     int64_t *start, *first; /* [size], [size + 1] */
     int64_t *page;          /* [size][width]; -2: not used */
 };
 
-/* Lengths with empty requests at both ends and between. */
+/* Lengths with empty requests at both ends and between: a search for a row's
+ * request must step over them. */
 static void make_lengths(struct num_case *c, struct batch *b)
 {
     int64_t p = c->subject->info.page_size, total = c->tokens, longest = 0;
 
+    /* SHORT: the lengths' sum is more than the output has rows; EXCESS: less,
+     * and the rows beyond it must not be touched. */
     if (num_is(c, NUM_SHORT))
         total += 5;
     if (num_is(c, NUM_EXCESS))
@@ -366,6 +392,7 @@ static int64_t make_pages(struct num_case *c, struct batch *b)
     return pages;
 }
 
+/* By page, `slots` is NULL; by slot, everything else is. */
 static void gather_tensors(struct num_case *c, struct batch *b, int64_t pages,
                            const struct source *from, int64_t rows)
 {
@@ -448,7 +475,9 @@ static void build_gather(struct num_case *c)
     free(from);
 }
 
-/* Where row `token` of the output comes from, by the arguments alone. */
+/* Where row `token` of the output comes from, by the arguments alone and not
+ * by the list that they were made from.  Rows beyond the lengths' sum are dead
+ * (build_gather) and never asked for, so the search for a request ends. */
 static struct source source_of(const struct num_case *c, int64_t token)
 {
     int64_t p = c->subject->info.page_size, i = 0, at;
@@ -469,6 +498,7 @@ static struct source source_of(const struct num_case *c, int64_t token)
         at % p};
 }
 
+/* Both outputs are columns of one row of the pool. */
 static void gather_row(const struct num_case *c, const struct num_tensor *t,
                        const int64_t *index, struct num_expect *e)
 {
@@ -490,6 +520,10 @@ static double gather_work(const struct num_subject *s)
     return 8 * row_elements(s);
 }
 
+/* Group, rows, layouts of the pool and of the outputs, flags, full only.
+ *
+ * By page there are 4 + rows / 9 requests (make_lengths): 1 row has four, of
+ * which most are empty, and 1,021 rows have 117. */
 static const struct num_shape gather_shapes[] = {
     {"strides", 5, NUM_PADDED, NUM_INTERLEAVED, 0, false},
     {"strides", 6, NUM_INTERLEAVED, NUM_PADDED, 0, false},

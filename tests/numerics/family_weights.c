@@ -6,6 +6,9 @@
  * each of latent elements.  absorb_q moves a query into the latent space with
  * the first, absorb_v moves an attention result out of it with the second;
  * derive_weights lays both out as other engines want them.
+ *
+ * Copies are exact, whatever their bits; the products have a bound that grows
+ * with their depth.
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,6 +28,8 @@ static void copy_row(struct num_expect *e, int64_t column,
                         num_bits(from->elem, at + (size_t)k * es));
 }
 
+/* Normal numbers, or bits of any kind where they are copied; NULL: no such
+ * tensor in this case. */
 static void fill(struct num_case *c, struct num_tensor *t)
 {
     if (!t)
@@ -37,6 +42,7 @@ static void fill(struct num_case *c, struct num_tensor *t)
 
 /* concat_mla_k ----------------------------------------------------------- */
 
+/* k = [k_nope | k_rope], the latter the same for all heads. */
 static void build_concat(struct num_case *c)
 {
     const mla_kernel_info *k = &c->subject->info;
@@ -49,6 +55,7 @@ static void build_concat(struct num_case *c)
     fill(c, num_tensor_of(c, "k_rope"));
 }
 
+/* Two copies, of one row each. */
 static void concat_row(const struct num_case *c, const struct num_tensor *t,
                        const int64_t *index, struct num_expect *e)
 {
@@ -58,11 +65,13 @@ static void concat_row(const struct num_case *c, const struct num_tensor *t,
     copy_row(e, k->nope, num_tensor_of(c, "k_rope"), index[0], 0, k->rope);
 }
 
+/* Thread instructions per token: a load and a store of each element. */
 static double concat_work(const struct num_subject *s)
 {
     return 2.0 * s->info.heads * (s->info.nope + s->info.rope);
 }
 
+/* Group, tokens, layouts of the inputs and of k, flags, full only. */
 static const struct num_shape concat_shapes[] = {
     {"strides", 5, NUM_PADDED, NUM_SWAPPED, 0, false},
     {"strides", 6, NUM_INTERLEAVED, NUM_PADDED, 0, false},
@@ -85,7 +94,8 @@ const struct num_family num_concat_mla_k = {
 
 /* derive_weights ---------------------------------------------------------- */
 
-/* One of the two outputs, in its plain or transposed layout, or NULL. */
+/* One of the two outputs, in its plain or transposed layout, or NULL.  The
+ * flag is bound in either case. */
 static void add_derived(struct num_case *c, const char *field,
                         const char *flag, int rows, bool absent,
                         bool transposed)
@@ -125,6 +135,7 @@ static void build_derive(struct num_case *c)
     fill(c, kv_b);
 }
 
+/* A row of w_kc or w_vc: a row of kv_b, or a column of a head's part. */
 static void derive_row(const struct num_case *c, const struct num_tensor *t,
                        const int64_t *index, struct num_expect *e)
 {
@@ -144,6 +155,7 @@ static void derive_row(const struct num_case *c, const struct num_tensor *t,
                                        num_at(kv_b, row + i, 0, index[1])));
 }
 
+/* Elements of kv_b_proj. */
 static double weight_elements(const struct num_subject *s)
 {
     return (double)s->info.heads * (s->info.nope + s->info.v) *
@@ -157,6 +169,7 @@ static double derive_work(const struct num_subject *s)
 
 #define BOTH_TRANSPOSED (NUM_KC_TRANSPOSED | NUM_VC_TRANSPOSED)
 
+/* Without tokens: the weights are derived once per model. */
 static const struct num_shape derive_shapes[] = {
     {"layouts", 0, NUM_TIGHT, NUM_TIGHT, 0, false},
     {"layouts", 0, NUM_TIGHT, NUM_PADDED, NUM_KC_TRANSPOSED, false},
@@ -193,7 +206,9 @@ struct absorb {
     int rows;      /* of a head, in w, foreign ones included */
 };
 
-/* What the kernel multiplies, by family and variant. */
+/* What the kernel multiplies, by family and variant.  The variant of absorb_v
+ * takes w_vc as derive_weights transposes it, [latent][v], and the other one
+ * kv_b_proj as it is, whose v rows follow a head's nope rows. */
 static struct absorb absorb_of(const struct num_case *c)
 {
     const mla_kernel_info *k = &c->subject->info;
@@ -224,7 +239,9 @@ static void add_weights(struct num_case *c, const struct absorb *a)
             num_claim(t, h, a->first_row + i);
 }
 
-/* The matrices as singles, [heads][depth][width]: exact, and quick to use. */
+/* The matrices as singles, [heads][depth][width]: exact, and quick to use.
+ * Where w's rows are the matrix's columns they are turned here, so that one
+ * product serves both. */
 static void decode_weights(struct num_case *c, const struct absorb *a)
 {
     const struct num_tensor *t = num_tensor_of(c, a->w);

@@ -8,6 +8,10 @@
  * runs its cases against an fp64 oracle and prints one row per group.
  * Exit status: 0 all passed, 1 a failure, 2 usage, 5 the directory cannot be
  * read, 7 no device or no kernel for it.
+ *
+ * A run has three layers: this file picks the kernels, suite.c (decode_suite,
+ * mha_suite) their cases, run.c places, launches and judges each.  The layer's
+ * equivalence comes after the kernels, on all of them together.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,13 +20,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "equivalence.h"
+#include "forward.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_IO = 5, EXIT_NO_DEVICE = 7 };
 
 static const char usage[] =
     "usage: mlagen-run-check DIR [flags]\n"
-    "  --family a,b   only these kernel families; layer: all together\n"
+    "  --family a,b   only these kernel families; layer and forward: of all\n"
     "  --heads n      only kernels of this local head count\n"
     "  --seed n       of inputs and schedules (default: from the clock)\n"
     "  --seeds k      schedules of the virtual GPU per case (default 2)\n"
@@ -32,6 +36,7 @@ static const char usage[] =
     "The driver is $MLA_DRIVER, libcuda.so.1, or libvgpu.so beside this\n"
     "program, in that order.\n";
 
+/* The command line; families is a list with commas, NULL for all. */
 struct command {
     const char *directory, *families;
     int heads;
@@ -147,6 +152,7 @@ static bool listed(const char *list, const char *name)
     return list == NULL;
 }
 
+/* A row for a kernel without a verdict of its own. */
 static void complain(const struct num_options *o, const char *kernel,
                      const char *why, struct num_totals *totals)
 {
@@ -180,7 +186,9 @@ static bool first_mention(mla_kernels *set, int index,
     return true;
 }
 
-/* Kernels are named by their place, since a failure reloads the directory. */
+/* Every kernel that was asked for and is the device's best; returns how many
+ * there were.  Kernels are named by their place, since a failure reloads the
+ * directory. */
 static int check_kernels(struct num_device *d, const struct num_model *model,
                          const struct command *c, struct num_totals *totals)
 {
@@ -213,6 +221,8 @@ static int check_kernels(struct num_device *d, const struct num_model *model,
     return run;
 }
 
+/* Loads, runs, and turns the totals into an exit status.  That nothing was
+ * run is no success: a mistyped --family must not pass. */
 static int check_directory(struct num_device *d, const struct command *c)
 {
     struct num_totals totals = {0, 0, true};
@@ -235,6 +245,9 @@ static int check_directory(struct num_device *d, const struct command *c)
     if (listed(c->families, "layer") && (run || c->families))
         run += layer_suite_run(d, &model, c->heads, c->families != NULL,
                                &c->options, &totals);
+    if (c->families && listed(c->families, "forward"))
+        run += forward_suite_run(d, &model, c->heads, true, &c->options,
+                                 &totals);
     num_report_end(&c->options, &totals);
     if (run == 0) {
         fprintf(stderr, "%s: error: no kernel that was asked for runs on %s "
@@ -245,6 +258,8 @@ static int check_directory(struct num_device *d, const struct command *c)
     return totals.failed ? EXIT_FAILED : EXIT_SUCCESS;
 }
 
+/* Help is looked for first, so that it works beside any mistake.  The layer's
+ * rows come with the others, or by --family layer alone. */
 int main(int argc, char **argv)
 {
     struct command c = {.options = {.schedules = 2, .seed = clock_seed()}};

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mha_case.c: the tensors of an attention call, and its launch.
+ *
+ * The arrays cu_q and cu_k are workspaces as far as the case goes: what they
+ * hold depends on the window of tokens that a run takes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +33,8 @@ struct mha_place mha_place_of(const struct num_case *c, int64_t token)
 
 /* Tensors ----------------------------------------------------------------- */
 
-/* [keys + 2 margins][heads][width]; the keys are the call's. */
+/* [keys + 2 margins][heads][width]; the keys are the call's, and the rows at
+ * both ends are there to be read by a kernel that counts wrongly. */
 static struct num_tensor *add_keys(struct num_case *c, const char *field,
                                    int64_t width, enum num_layout layout)
 {
@@ -50,6 +54,7 @@ static struct num_tensor *add_keys(struct num_case *c, const char *field,
     return t;
 }
 
+/* k_rope has no heads: all of them share it. */
 static void add_rope(struct num_case *c, enum num_layout layout)
 {
     const struct mha_own *o = c->own;
@@ -62,7 +67,8 @@ static void add_rope(struct num_case *c, enum num_layout layout)
     t->foreign = t->rows == 0;
 }
 
-/* One K, or k_nope and k_rope; v by itself, or in k_nope's rows. */
+/* One K, or k_nope and k_rope; v by itself, or in k_nope's rows, as kv_b
+ * leaves them.  Which of them a kernel takes, its arguments say. */
 static void add_keys_and_values(struct num_case *c)
 {
     const struct mha_shape *s = ((struct mha_own *)c->own)->shape;
@@ -85,6 +91,7 @@ static void add_keys_and_values(struct num_case *c)
     t->alias_offset = k->nope * (int64_t)num_elem_bytes(t->elem);
 }
 
+/* q, out and lse, each in a layout of its own. */
 static void add_queries_and_outputs(struct num_case *c)
 {
     const struct mha_shape *s = ((struct mha_own *)c->own)->shape;
@@ -98,6 +105,7 @@ static void add_queries_and_outputs(struct num_case *c)
         num_add_heads(c, "lse", NUM_F32, 1, s->lse);
 }
 
+/* Queries of the longest request: max_q. */
 static int32_t longest(const struct mha_shape *s)
 {
     int32_t most = 0;
@@ -106,6 +114,8 @@ static int32_t longest(const struct mha_shape *s)
     return most;
 }
 
+/* Every tensor and count that a kernel of the family may ask for; max_q may
+ * be more than the longest request has (MHA_LONG). */
 static void build(struct num_case *c)
 {
     const struct mha_shape *s = ((struct mha_own *)c->own)->shape;
@@ -122,6 +132,7 @@ static void build(struct num_case *c)
     mha_fill(c);
 }
 
+/* Tokens and keys are sums over the requests. */
 struct num_case *mha_case_make(const struct num_subject *s,
                                const struct mha_shape *shape, uint64_t seed)
 {
@@ -160,6 +171,7 @@ void mha_case_free(struct num_case *c)
 
 /* Launch ------------------------------------------------------------------ */
 
+/* Changes a count of the case. */
 static void set_int(struct num_case *c, const char *name, int64_t value)
 {
     for (int i = 0; i < c->ints; i++)
@@ -167,7 +179,9 @@ static void set_int(struct num_case *c, const char *name, int64_t value)
             c->integer[i].value = value;
 }
 
-/* The requests of a window, cut at both ends; returns how many there are. */
+/* The requests of a window, cut at both ends; returns how many there are.  A
+ * request of which no query is left drops out; one whose last queries are cut
+ * off loses, if it is causal, the keys that only they would have seen. */
 static int window(const struct num_case *c, const struct num_run *run,
                   int32_t *cu_q, int32_t *cu_k)
 {
@@ -207,6 +221,7 @@ static void shift(struct num_case *c, int n, int32_t *cu_q, int32_t *cu_k,
             address[i] -= (uint64_t)(SHIFT * c->tensor[i].stride[0]);
 }
 
+/* The n + 1 prefix sums of a run into one of the two arrays. */
 static bool write_bounds(struct num_device *d, struct num_case *c,
                          const uint64_t *address, const char *field,
                          const int32_t *value, int n, struct num_verdict *v)
@@ -220,6 +235,8 @@ static bool write_bounds(struct num_device *d, struct num_case *c,
     return result == 0;
 }
 
+/* Bounds are the run's, not the case's: written here, right before the
+ * launch, and the batch is set back after it. */
 static bool launch(struct num_device *d, struct num_case *c,
                    const struct num_run *run, const uint64_t *address,
                    struct num_verdict *v)

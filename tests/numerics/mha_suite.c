@@ -5,6 +5,12 @@
  * Lengths sit around the sizes of tiles (16, 32, 64 keys; 16, 64, 128 rows).
  * With many heads a launch on a virtual GPU is long: the quick set then leaves
  * out what is neither short nor marked.
+ *
+ * What the groups are there for: all keys and causal, every remainder of a
+ * tile; q longer than k, rows that see nothing beside rows that do; poison and
+ * strides, what lies between the rows; far and shifted, offsets beyond 32
+ * bits; growing, constant and huge scores, the softmax; alone, that a token's
+ * bits do not depend on its company.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +21,7 @@
 #define ALWAYS MHA_ALWAYS
 #define CAUSAL MHA_CAUSAL
 
+/* {queries, keys} of each request. */
 static const struct mha_shape mha_shapes[] = {
     {.group = "all keys", R({17, 40}), .flags = ALWAYS},
     {.group = "all keys", R({1, 1}, {0, 5}, {5, 0}, {15, 16}, {16, 17})},
@@ -152,8 +159,9 @@ enum { SHAPES = sizeof(mha_shapes) / sizeof(mha_shapes[0]) };
 /* Thread instructions of a launch beyond which a case is left out. */
 static const double quick_launch = 20e6, full_launch = 2000e6;
 
-/* 3.2 warp instructions per MMA of 2,048 multiply-adds, on whole tiles of 128
- * rows; and some 1,500 per warp of 16 rows. */
+/* Thread instructions of a launch, about: 3.2 warp instructions per MMA of
+ * 2,048 multiply-adds, on whole tiles of 128 rows; and some 1,500 per warp of
+ * 16 rows. */
 static double work_of(const struct num_subject *s,
                       const struct mha_shape *shape)
 {
@@ -169,6 +177,7 @@ static double work_of(const struct num_subject *s,
     return 32 * work * k->heads;
 }
 
+/* Within the set that was asked for, and short enough on a virtual GPU. */
 static bool runs(const struct num_subject *s, const struct mha_shape *shape,
                  const struct num_options *o)
 {
@@ -180,6 +189,7 @@ static bool runs(const struct num_subject *s, const struct mha_shape *shape,
 
 /* Groups ------------------------------------------------------------------ */
 
+/* The cases first .. end - 1 of one group, and their row. */
 static void run_group(struct num_device *d, struct num_subject *s, int first,
                       int end, const struct num_options *o,
                       struct num_totals *totals)
@@ -210,14 +220,23 @@ static void check_empty(struct num_device *d, struct num_case *c,
     uint64_t nowhere[NUM_MAX_TENSORS] = {0};
 
     for (int k = 0; k < 2; k++) {
+        int64_t *count = NULL, before = 0;
+
         for (int i = 0; i < c->ints; i++)
             if (strcmp(c->integer[i].name, counts[k]) == 0)
-                c->integer[i].value = 0;
+                count = &c->integer[i].value;
+        if (count) {
+            before = *count;
+            *count = 0;
+        }
         v->cases++;
         num_launch(d, c, &run, nowhere, NULL, v);
+        if (count)
+            *count = before;
     }
 }
 
+/* One case, one function, as in suite.c. */
 static void run_special(struct num_device *d, struct num_subject *s,
                         const char *group,
                         void (*check)(struct num_device *, struct num_case *,
@@ -236,6 +255,7 @@ static void run_special(struct num_device *d, struct num_subject *s,
                      totals);
 }
 
+/* Groups are neighbours of one name in the table. */
 bool mha_suite_run(struct num_device *d, struct num_subject *s,
                    const struct num_options *o, struct num_totals *totals)
 {

@@ -10,6 +10,8 @@
 /* The size of the noise in all dims of q and k but the last. */
 static const double noise[MHA_VALUES] = {[MHA_NORMAL] = 1, [MHA_GROWING] = 0.3};
 
+/* The last dim of a query: queries take the three directions in turn, so that
+ * some maxima move with every key and some never. */
 static double query_driver(struct num_case *c, int64_t row)
 {
     static const double direction[] = {1, -1, 0};
@@ -50,6 +52,7 @@ static double value(struct num_case *c, int64_t s, int64_t column)
     return s % c->subject->info.v == column ? 64 : 0;
 }
 
+/* Noise, and the driver behind it. */
 static void fill_queries(struct num_case *c)
 {
     const struct mha_own *o = c->own;
@@ -112,6 +115,8 @@ static void fill_value(struct num_case *c, int64_t key, int64_t s)
             num_set(t, 1 + key, h, first + i, value(c, s, i));
 }
 
+/* A key's row for the oracle, [v | k], from what was stored: rounded values
+ * are what a kernel sees. */
 static void decode(struct num_case *c, int64_t key)
 {
     const struct mha_own *o = c->own;
@@ -131,6 +136,7 @@ static void decode(struct num_case *c, int64_t key)
     }
 }
 
+/* Without answers (a bench) nothing is decoded, which is most of the work. */
 void mha_fill(struct num_case *c)
 {
     struct mha_own *o = c->own;

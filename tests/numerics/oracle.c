@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * oracle.c: the formulas of oracle.h that are not about positions.
+ *
+ * Plain loops in double, in the order of the formulas.  Where one is arranged
+ * in blocks it is so that a compiler uses vectors: the oracle does the work of
+ * a whole GPU on one core.
  */
 #include <math.h>
 #include <string.h>
 
 #include "oracle.h"
 
+/* The formula as published, in two passes; a kernel keeps a running sum. */
 void oracle_rmsnorm(const double *x, const double *w, int n, double eps,
                     double *y)
 {
@@ -39,11 +44,15 @@ void oracle_product(const double *x, const float *w, int depth, int width,
         product_block(x, w + n, depth, width, y + n, magnitude + n);
 }
 
+/* Peers mark an empty set by any of the three, so a merge must take them all
+ * as such. */
 bool oracle_lse_empty(double lse)
 {
     return isnan(lse) || isinf(lse);
 }
 
+/* Both sides shifted by the larger LSE, as the formula has to be evaluated in
+ * any precision: exp of an LSE itself overflows. */
 void oracle_merge(double lse_a, double lse_b, double base, double empty,
                   double *weight_a, double *weight_b, double *lse)
 {
@@ -64,6 +73,8 @@ void oracle_merge(double lse_a, double lse_b, double base, double empty,
     *lse = top + log(sum) / unit;
 }
 
+/* n sides at once, not side by side: the same result in real numbers, and
+ * here without the roundings between. */
 void oracle_merge_n(const double *lse, int n, double base, double empty,
                     double *weight, double *out)
 {

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * oracle_attention.c: the formulas of oracle_attention.h.
+ *
+ * The error of a sum of n terms in double is below n 2^-53 of their sizes:
+ * with 4,096 keys less than 2^-41, nothing beside the 2^-8 or 2^-11 of a
+ * kernel's own rounding.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,6 +24,7 @@ static double dot(const double *q, const float *key, int dims)
            sum[7];
 }
 
+/* Adds p times a value to o, and its magnitude to size. */
 static void add_value(double p, const float *value, int width, double *o,
                       double *size)
 {
@@ -36,6 +41,8 @@ static void divide(double *x, int n, double by)
         x[i] /= by;
 }
 
+/* Sum of the magnitudes of a dot product's terms: what its rounding error is
+ * relative to. */
 static double dot_size(const double *q, const float *key, int dims)
 {
     double sum = 0;
@@ -56,6 +63,9 @@ static int64_t all_scores(const double *q, const struct oracle_keys *keys,
     return top;
 }
 
+/* All scores first, then their maximum, then the sum: the definition, which
+ * needs memory for the scores and has no running correction to get wrong.
+ * Ends the program without memory, as tests do. */
 void oracle_attention(const double *q, const struct oracle_keys *keys,
                       double scale, double base, double empty, double *o,
                       double *size, double *lse, double *lse_size)
@@ -89,6 +99,8 @@ void oracle_attention(const double *q, const struct oracle_keys *keys,
     free(score);
 }
 
+/* A part of no keys has an LSE of -inf, hence weight 0, and its o is not
+ * looked at. */
 void oracle_combine(const struct oracle_part *part, int n, int width,
                     double base, double empty, double *o, double *size,
                     double *lse)

@@ -25,6 +25,8 @@ double oracle_position_factor(double beta, double original, double position)
     return 1 + beta * log(1 + floor(position / original));
 }
 
+/* The key's own width counts, not that of the latent: absorbing the
+ * up-projection does not change what the scores are. */
 double oracle_softmax_scale(const struct oracle_rope *rope, int nope)
 {
     double scale = 1 / sqrt(nope + rope->dim), m = 1;
@@ -56,6 +58,8 @@ static double yarn_ramp(const struct oracle_rope *r, int i)
     return fmin(fmax(at, 0), 1);
 }
 
+/* Radians per position.  A model without factors for one of the two longrope
+ * tables has plain frequencies there. */
 double oracle_frequency(const struct oracle_rope *r, int i, bool extended)
 {
     double plain = pow(r->theta, -2.0 * i / r->dim), ramp;
@@ -74,6 +78,10 @@ double oracle_frequency(const struct oracle_rope *r, int i, bool extended)
     }
 }
 
+/* YaRN scales cos and sin by the ratio of two magnitudes, so that models with
+ * equal mscale and mscale_all_dim have a factor of 1 there and the whole
+ * correction in the softmax scale.  LongRoPE: sqrt(1 + ln s / ln L), s the
+ * stretch over the original length L, unless the release names a factor. */
 double oracle_cos_factor(const struct oracle_rope *r)
 {
     double stretch = r->factor;
@@ -92,6 +100,7 @@ double oracle_cos_factor(const struct oracle_rope *r)
     return stretch > 1 ? sqrt(1 + log(stretch) / log(r->original)) : 1;
 }
 
+/* In double: a kernel's table is this, rounded to single. */
 void oracle_rope_row(const struct oracle_rope *r, double position,
                      bool extended, double *cos_sin)
 {
@@ -103,6 +112,7 @@ void oracle_rope_row(const struct oracle_rope *r, double position,
     }
 }
 
+/* Both of a pair are read before either is written, so y may be x. */
 void oracle_rotate(enum oracle_rope_style style, int dim, const double *x,
                    const double *cos_sin, double *y, double *magnitude)
 {

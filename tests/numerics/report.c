@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * report.c: rows for people, or one JSON object for programs.
+ *
+ * A row is a kernel and a group of its cases: how many, the largest errors,
+ * the cosine distance, and `of bar`, the largest error over its own
+ * tolerance, which is what passes or fails (1.00 is the limit).
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "suite.h"
 
+/* A JSON string on stdout; names and messages may hold quotes and line ends. */
 static void print_string(const char *text)
 {
     putchar('"');
@@ -24,6 +29,8 @@ static void print_string(const char *text)
 /* Rows are wide because symbols are; columns line up under the header. */
 static const char row_format[] = "%-58s %-15s %5s %9s %9s %9s %6s  %-4s  %s\n";
 
+/* The seed is in both forms: with it and the kernel's name a failure can be
+ * run again by itself. */
 void num_report_begin(const struct num_device *device,
                       const struct num_options *o)
 {
@@ -44,12 +51,15 @@ void num_report_begin(const struct num_device *device,
     }
 }
 
+/* Back to the line's start and clear it (ECMA-48): progress is on stderr, a
+ * terminal, and the row on stdout comes after it. */
 static void clear_progress(const struct num_options *o)
 {
     if (o->progress)
         fprintf(stderr, "\r\033[K");
 }
 
+/* One line that rewrites itself, so that a run of minutes shows where it is. */
 void num_report_progress(const char *kernel, const char *group, int done,
                          int all, const struct num_options *o)
 {
@@ -99,6 +109,8 @@ static void text_row(const char *kernel, const char *group, const char *bar,
         printf("  %d wrong; first: %s\n", v->failures, v->why);
 }
 
+/* Each row is flushed: whoever watches a pipe sees it when it is known, and a
+ * crash of a kernel later takes nothing with it.  -q leaves out what passed. */
 void num_report_row(const char *kernel, const char *group, const char *bar,
                     const struct num_verdict *v, bool passed,
                     const struct num_options *o, struct num_totals *totals)
@@ -113,6 +125,7 @@ void num_report_row(const char *kernel, const char *group, const char *bar,
     fflush(stdout);
 }
 
+/* A row that has nothing but its failure. */
 void num_report_failure(const char *kernel, const char *group,
                         const char *why, const struct num_options *o,
                         struct num_totals *totals)
@@ -122,6 +135,7 @@ void num_report_failure(const char *kernel, const char *group,
     num_report_row(kernel, group, "", &v, false, o, totals);
 }
 
+/* The last line, also with -q. */
 void num_report_end(const struct num_options *o,
                     const struct num_totals *totals)
 {

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * run.c: placing, poisoning, launching, reading back.
+ *
+ * What a kernel could get away with on zeroed, packed, aligned memory is what
+ * the runs take away one by one: foreign bytes are NaN, infinity or 1e30,
+ * addresses have the least alignment that the manifest asks for, layouts have
+ * gaps, and on the virtual GPU warps run in another order.  None of it may
+ * change a bit of the answer.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,6 +24,7 @@ struct placed {
     int64_t before; /* bytes from base to address */
 };
 
+/* Only the first failure is kept: later ones mostly follow from it. */
 void num_fail(struct num_verdict *v, const struct num_case *c,
               const char *format, ...)
 {
@@ -33,6 +40,7 @@ void num_fail(struct num_verdict *v, const struct num_case *c,
     va_end(list);
 }
 
+/* The virtual GPU's report says which instruction and thread it was. */
 void num_fail_on_device(struct num_device *d, struct num_verdict *v,
                         const struct num_case *c, const char *error)
 {
@@ -54,6 +62,7 @@ static int64_t token_of(const struct num_case *c, const struct num_tensor *t,
     return -1;
 }
 
+/* The mask byte of a row's first element. */
 static unsigned char *mask_at(const struct num_tensor *t, int64_t i0,
                               int64_t i1)
 {
@@ -62,7 +71,8 @@ static unsigned char *mask_at(const struct num_tensor *t, int64_t i0,
     return e->mask + within;
 }
 
-/* Takes a row of tokens outside the run out of the mask. */
+/* Takes a row of tokens outside the run out of the mask.  A vector with an
+ * element per token (NUM_ROW_AXIS) is one row: it loses its ends. */
 static void clear_row(const struct num_case *c, struct num_tensor *t,
                       const struct num_row *row, const struct num_run *run)
 {
@@ -96,6 +106,7 @@ static void make_masks(struct num_case *c, const struct num_run *run)
 
 /* Placing --------------------------------------------------------------- */
 
+/* `bytes` bytes of the element's poison, a tail of part of one included. */
 static void fill_poison(enum num_elem elem, enum num_poison poison,
                         unsigned char *to, int64_t bytes)
 {
@@ -109,7 +120,8 @@ static void fill_poison(enum num_elem elem, enum num_poison poison,
     memcpy(to, pattern, (size_t)bytes);
 }
 
-/* The image of a run: data where the call may read, poison elsewhere. */
+/* The image of a run: data where the call may read, poison elsewhere.  A mask's
+ * bytes are 0 or 1, so that its negative selects without a branch. */
 static void make_image(struct num_tensor *t, struct num_extent *e,
                        enum num_poison poison)
 {
@@ -120,7 +132,8 @@ static void make_image(struct num_tensor *t, struct num_extent *e,
     }
 }
 
-/* A sparse tensor has its fringes instead. */
+/* Canaries on both sides, of the same poison as what is inside.  A sparse
+ * tensor has its fringes instead. */
 static int write_guards(struct num_device *d, const struct num_tensor *t,
                         const struct placed *p, enum num_poison poison)
 {
@@ -136,7 +149,8 @@ static int write_guards(struct num_device *d, const struct num_tensor *t,
 }
 
 /* With canaries the address is an odd multiple of the alignment that the
- * kernel asks for, so that it cannot rely on more. */
+ * kernel asks for, so that it cannot rely on more.  A tensor without a byte
+ * gets one, to have an address. */
 static int place(struct num_device *d, struct num_tensor *t,
                  const struct num_run *run, struct placed *p)
 {
@@ -182,6 +196,7 @@ static void describe(const struct num_tensor *t, int64_t offset, char *out,
     snprintf(out, size, "%s, byte %lld", t->field, (long long)offset);
 }
 
+/* "NaN around, schedule 7, tokens 0..16": enough to see which run it was. */
 static const char *run_name(const struct num_run *run, char *out, size_t size)
 {
     snprintf(out, size, "%s around, schedule %llu, tokens %lld..%lld",
@@ -191,7 +206,8 @@ static const char *run_name(const struct num_run *run, char *out, size_t size)
     return out;
 }
 
-/* What byte k of an extent has to be.  `free` has all bits set where anything
+/* What byte k of an extent has to be: what was sent, and in an output's own
+ * rows what the first run left.  *free_bits has all bits set where anything
  * will do: in the outputs of the run that is compared with the oracle. */
 static inline unsigned char wanted(const struct num_tensor *t,
                                    const struct num_extent *e, int64_t k,
@@ -279,7 +295,8 @@ static bool judge_guards(struct num_device *d, struct num_case *c,
     return true;
 }
 
-/* Everything of a buffer: canaries, foreign bytes, the call's own. */
+/* Everything of a buffer: canaries, foreign bytes, the call's own.  What is
+ * inside a scratch buffer is the kernel's affair. */
 static bool judge(struct num_device *d, struct num_case *c,
                   struct num_tensor *t, const struct placed *p,
                   const struct num_run *run, struct num_verdict *v)
@@ -351,6 +368,8 @@ bool num_launch(struct num_device *d, struct num_case *c,
     return !unknown && !status && !result;
 }
 
+/* The schedule is set for each run, since other kernels' runs change it; a
+ * family may launch in its own way (plan, kernel, combine). */
 static bool launch(struct num_device *d, struct num_case *c,
                    const struct num_run *run, const struct placed *p,
                    struct num_verdict *v)
@@ -365,12 +384,14 @@ static bool launch(struct num_device *d, struct num_case *c,
     return num_launch(d, c, run, address, NULL, v);
 }
 
+/* Buffers are new for every run: nothing of a former one can help. */
 bool num_run_once(struct num_device *d, struct num_case *c,
                   const struct num_run *run, struct num_verdict *v)
 {
     struct placed p[NUM_MAX_TENSORS] = {{0, 0, 0}};
     bool good = place_all(d, c, run, p, v) && launch(d, c, run, p, v);
 
+    /* Inputs are judged as well: nobody may write them. */
     for (int i = 0; i < c->tensors && good; i++)
         good = judge(d, c, &c->tensor[i], &p[i], run, v);
     for (int i = 0; i < c->tensors; i++)
@@ -381,7 +402,8 @@ bool num_run_once(struct num_device *d, struct num_case *c,
 /* All runs of a case ---------------------------------------------------- */
 
 /* Parts of the batch on their own: its ends, its middle, all but the first.
- * The bits of a token must not depend on its company. */
+ * The bits of a token must not depend on its company.  The case has three
+ * tokens or more. */
 static void run_windows(struct num_device *d, struct num_case *c,
                         struct num_verdict *v)
 {
@@ -397,7 +419,9 @@ static void run_windows(struct num_device *d, struct num_case *c,
     }
 }
 
-/* The size of an axis when every count is as large as it can be. */
+/* Can a call be so large that the grid's limit along this axis cuts it?  Then
+ * a block has to loop, which the clamped run forces.  An argument counts as
+ * INT32_MAX, over what one block takes of it. */
 static bool can_clamp(const struct mla__axis *axis)
 {
     double size = 1;
@@ -409,7 +433,8 @@ static bool can_clamp(const struct mla__axis *axis)
 }
 
 /* Once more with one block along every axis whose limit a batch can exceed,
- * as if there were more tokens than any test has time for. */
+ * as if there were more tokens than any test has time for.  The limits are
+ * changed in the loaded kernel itself, and put back. */
 static void run_clamped(struct num_device *d, struct num_case *c,
                         struct num_verdict *v)
 {
@@ -426,6 +451,12 @@ static void run_clamped(struct num_device *d, struct num_case *c,
     memcpy(k->grid, kept, sizeof(kept));
 }
 
+/* The first run is the reference: zeros around it, in order, no canaries, so
+ * that the virtual GPU watches the exact ends of the buffers.  Its outputs
+ * are compared with the oracle; the others only with the first.
+ *
+ * Those take the other poisons in turn, beginning with one that is drawn, and
+ * a seed each that is odd and so never 0, which would be the order again. */
 void num_check_case(struct num_device *d, struct num_case *c, int schedules,
                     struct num_verdict *v)
 {
@@ -452,6 +483,8 @@ void num_check_case(struct num_device *d, struct num_case *c, int schedules,
         run_clamped(d, c, v);
 }
 
+/* Twice: with buffers whose every byte must survive, and with NULL pointers,
+ * which a caller without tokens may have. */
 void num_check_empty(struct num_device *d, struct num_case *c,
                      struct num_verdict *v)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * subject.c: the part of a spec that the oracle needs, out of the manifest.
+ *
+ * Read from the manifest's copy of the spec, and not from what the runtime has
+ * made of it: a mistake there must not be shared by the oracle.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +15,7 @@
 
 typedef const struct mla__json json;
 
+/* A member of an object, or what stands for its absence. */
 static double number_or(json *object, const char *key, double absent)
 {
     json *value = mla__json_get(object, key);
@@ -21,6 +25,7 @@ static double number_or(json *object, const char *key, double absent)
     return value->real;
 }
 
+/* The same for a string. */
 static const char *text_or(json *object, const char *key, const char *absent)
 {
     json *value = mla__json_get(object, key);
@@ -36,7 +41,8 @@ static int choice(const char *word, const char *const *list)
     return -1;
 }
 
-/* NULL if there is no such list, else out. */
+/* NULL if there is no such list, else out; what is beyond NUM_MAX_PAIRS is
+ * left out. */
 static const double *factors(json *scaling, const char *key, double *out)
 {
     json *list = mla__json_get(scaling, key);
@@ -50,7 +56,10 @@ static const double *factors(json *scaling, const char *key, double *out)
     return out;
 }
 
-/* The keys are those of the spec's schema, with its defaults. */
+/* The keys are those of the spec's schema, with its defaults; styles and kinds
+ * stand in the order of the oracle's enums.  NaN: not given.  The oracle
+ * derives an attention factor or the factor of longrope then; of anything else
+ * that it should have had, its answers become NaN, which shows. */
 static const char *read_rope(json *spec, struct num_model *m)
 {
     static const char *const styles[] = {"interleaved", "neox", "none", NULL};
@@ -86,17 +95,18 @@ static const char *read_rope(json *spec, struct num_model *m)
     return NULL;
 }
 
-/* Producer and merger have to mean the same by it, so nothing is assumed. */
-/* Factors of the latent and of q. */
+/* Factors of the latent and of q; 1 where the spec has none. */
 static void read_factors(json *spec, struct num_model *m)
 {
     json *by_position = mla__json_get(spec, "q_position_scale");
     m->latent_factor = number_or(spec, "kv_lora_scale", 1);
+    m->q_factor = number_or(spec, "q_lora_scale", 1);
     m->factor_beta = number_or(by_position, "beta", 0);
     m->factor_original = number_or(by_position,
                                    "original_max_position_embeddings", 1);
 }
 
+/* Producer and merger have to mean the same by it, so nothing is assumed. */
 static const char *read_lse(json *spec, struct num_model *m)
 {
     json *lse = mla__json_get(spec, "lse");
@@ -112,6 +122,8 @@ static const char *read_lse(json *spec, struct num_model *m)
     return NULL;
 }
 
+/* What is wrong with the spec, or NULL.  The parser works in its text, so it
+ * gets a copy. */
 const char *num_model_read(mla_context *ctx, const char *manifest,
                            struct num_model *out)
 {
@@ -125,6 +137,7 @@ const char *num_model_read(mla_context *ctx, const char *manifest,
     if (copy && mla__json_parse(ctx, copy, &root, &error) == MLA_OK) {
         spec = mla__json_get(root, "spec");
         out->norm_eps = number_or(spec, "rms_norm_eps", NAN);
+        out->q_lora_rank = (int)number_or(spec, "q_lora_rank", 0);
         read_factors(spec, out);
         wrong = read_rope(spec, out);
         if (!wrong)
@@ -137,6 +150,7 @@ const char *num_model_read(mla_context *ctx, const char *manifest,
     return wrong;
 }
 
+/* index: the kernel's place in the directory, by which it is found again. */
 const char *num_subject_read(mla_context *ctx, mla_kernels *set, int index,
                              const struct num_model *model,
                              struct num_subject *out)
@@ -157,6 +171,7 @@ const char *num_subject_read(mla_context *ctx, mla_kernels *set, int index,
     return NULL;
 }
 
+/* An argument of the kernel by name. */
 bool num_field(const struct num_subject *s, const char *name,
                mla_field_info *out)
 {

@@ -15,7 +15,9 @@ struct num_model {
     struct oracle_rope rope;
     double short_factor[NUM_MAX_PAIRS], long_factor[NUM_MAX_PAIRS];
     double norm_eps;
+    int q_lora_rank;                    /* 0: no compression of q */
     double latent_factor;               /* of the normed latent; 1: none */
+    double q_factor;                    /* of the normed compressed q */
     double factor_beta, factor_original; /* of q, by position; beta 0: none */
     double lse_base, lse_empty; /* e or 2; -inf or +inf */
 };

@@ -7,6 +7,9 @@
  * its own table.  How far the sweep goes is bounded by the work of one launch,
  * so that a model with 128 heads does not take a hundred times as long as one
  * with a few.
+ *
+ * The quick set has to be short enough for every build, the full one is for a
+ * night.  Both have the smallest counts and all layouts.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +71,7 @@ static int add_sweep(const struct num_subject *s, const struct num_family *f,
     return n;
 }
 
+/* The sweep first: its smallest cases fail soonest and say most. */
 struct num_shape *num_suite_shapes(const struct num_subject *s,
                                    const struct num_family *family, bool full,
                                    int *count)
@@ -84,6 +88,8 @@ struct num_shape *num_suite_shapes(const struct num_subject *s,
     return out;
 }
 
+/* Every character of the symbol stirs the state: kernels whose names differ
+ * in a digit get unrelated inputs. */
 uint64_t num_case_seed(const struct num_subject *s,
                        const struct num_options *o, int index)
 {
@@ -93,12 +99,14 @@ uint64_t num_case_seed(const struct num_subject *s,
     return num_random(&rng);
 }
 
+/* A group without a case has shown nothing and does not pass. */
 static bool passes(const struct num_verdict *v)
 {
     return v->failures == 0 && v->cases > 0 &&
            num_cosine_distance(v) < cosine_bar;
 }
 
+/* A cosine distance beyond the bar is a failure where no element was one. */
 void num_report_group(const char *kernel, const char *group, const char *bar,
                       struct num_verdict *v, const struct num_options *o,
                       struct num_totals *totals)
@@ -110,6 +118,8 @@ void num_report_group(const char *kernel, const char *group, const char *bar,
     num_report_row(kernel, group, bar, v, passes(v), o, totals);
 }
 
+/* The subject is read again because the old kernel pointers died with the
+ * context. */
 bool num_recover(struct num_device *d, struct num_subject *s,
                  struct num_verdict *v)
 {
@@ -123,6 +133,7 @@ bool num_recover(struct num_device *d, struct num_subject *s,
     return false;
 }
 
+/* num_check_empty or num_check_refusals. */
 typedef void group_fn(struct num_device *, struct num_case *,
                       struct num_verdict *);
 
@@ -163,6 +174,8 @@ static void run_group(struct num_device *d, struct num_subject *s,
                      totals);
 }
 
+/* Decode and attention kernels have suites of their own, for their cases are
+ * no token sweeps. */
 void num_suite_run(struct num_device *d, struct num_subject *s,
                    const struct num_options *o, struct num_totals *totals)
 {

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tensor.c: layouts, live rows, and access to the image.
+ *
+ * Example: q of 3 tokens, 2 heads and 64 columns, padded.  Rows of 128 bytes
+ * at strides of, say, 160 (head) and 336 (token): one extent of 2 * 336 + 160
+ * + 128 bytes, of which the six rows are live.  The 32 bytes behind each row
+ * and the 16 behind each token are foreign: a kernel may neither use nor
+ * change them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +17,7 @@
 /* Foreign bytes on both sides of a sparse tensor's rows that are checked. */
 enum { FRINGE = 64 };
 
+/* A block of 0 bytes has an address, too: tests of empty batches need one. */
 void *num_alloc(size_t bytes)
 {
     void *block = calloc(1, bytes ? bytes : 1);
@@ -21,11 +28,14 @@ void *num_alloc(size_t bytes)
 
 /* Layout ---------------------------------------------------------------- */
 
+/* n, raised to a multiple of unit. */
 static int64_t round_up(int64_t n, int64_t unit)
 {
     return (n + unit - 1) / unit * unit;
 }
 
+/* One to three units: gaps differ, so that no stride is a multiple of another
+ * by chance. */
 static int64_t gap(struct num_rng *rng, int64_t unit)
 {
     return unit * (1 + num_below(rng, 3));
@@ -39,7 +49,8 @@ static int64_t far_step(int64_t n, int64_t block, int64_t unit)
     return round_up(((int64_t)1 << 32) / steps + block, unit) + unit;
 }
 
-/* Rows of one token each. */
+/* Rows of one token each: axis 0 counts tokens.  Without heads to exchange,
+ * SWAPPED is PADDED. */
 static void lay_out_one(struct num_tensor *t, enum num_layout layout,
                         int64_t row, int64_t unit, struct num_rng *rng)
 {
@@ -60,7 +71,8 @@ static void lay_out_one(struct num_tensor *t, enum num_layout layout,
     }
 }
 
-/* Rows of one token and head, or page and slot. */
+/* Rows of one token and head, or page and slot: axis 0 is the token or page.
+ * FAR_INNER is SWAPPED with the inner axis spread over 4 GiB. */
 static void lay_out_two(struct num_tensor *t, enum num_layout layout,
                         int64_t row, int64_t unit, struct num_rng *rng)
 {
@@ -91,6 +103,8 @@ static void lay_out_two(struct num_tensor *t, enum num_layout layout,
     }
 }
 
+/* Rows are rounded up to `unit`, the alignment that the kernel asks of a
+ * stride. */
 void num_lay_out(struct num_tensor *t, enum num_layout layout, int64_t unit,
                  struct num_rng *rng)
 {
@@ -106,6 +120,7 @@ void num_lay_out(struct num_tensor *t, enum num_layout layout, int64_t unit,
 
 /* Rows ------------------------------------------------------------------ */
 
+/* Rows may be claimed in any order. */
 void num_claim(struct num_tensor *t, int64_t i0, int64_t i1)
 {
     if (t->rows == t->row_room) {
@@ -117,6 +132,7 @@ void num_claim(struct num_tensor *t, int64_t i0, int64_t i1)
     t->row[t->rows++] = (struct num_row){{i0, i1}};
 }
 
+/* Every row of a tensor, which may have none, one or two axes. */
 void num_claim_all(struct num_tensor *t)
 {
     int64_t n0 = t->axes > 0 ? t->n[0] : 1, n1 = t->axes > 1 ? t->n[1] : 1;
@@ -144,7 +160,8 @@ static int by_offset(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* One extent per live row with its fringe; touching ones are joined. */
+/* One extent per live row with its fringe; touching ones are joined, so that
+ * no byte has two images. */
 static void sparse_extents(struct num_tensor *t)
 {
     int last = 0;
@@ -169,7 +186,8 @@ static void sparse_extents(struct num_tensor *t)
     t->extents = t->rows ? last + 1 : 0;
 }
 
-/* The extent that holds the offset. */
+/* The extent that holds the offset, by binary search.  An offset in none is an
+ * error of the test itself and ends it. */
 static struct num_extent *extent_of(const struct num_tensor *t, int64_t offset)
 {
     int low = 0, high = t->extents - 1;
@@ -189,6 +207,8 @@ static struct num_extent *extent_of(const struct num_tensor *t, int64_t offset)
     return &t->extent[low];
 }
 
+/* An axis of length 0, or a width of 0, makes a span of 0.  Each array has an
+ * element to spare, so that an empty extent can be pointed into. */
 void num_seal(struct num_tensor *t)
 {
     int64_t last[NUM_AXES];
@@ -222,6 +242,7 @@ void num_seal(struct num_tensor *t)
     }
 }
 
+/* What a tensor owns; the struct is the case's. */
 void num_tensor_free(struct num_tensor *t)
 {
     for (int i = 0; i < t->extents; i++) {
@@ -267,6 +288,7 @@ void num_set(struct num_tensor *t, int64_t i0, int64_t i1, int64_t column,
     num_encode(t->elem, num_at(t, i0, i1, column), value);
 }
 
+/* Within one row: a row lies in one extent. */
 void num_kill(struct num_tensor *t, int64_t i0, int64_t i1, int64_t column,
               int64_t count)
 {
@@ -279,6 +301,7 @@ void num_kill(struct num_tensor *t, int64_t i0, int64_t i1, int64_t column,
     memset(e->live + within, 0, (size_t)count * num_elem_bytes(t->elem));
 }
 
+/* The whole row must lie in one extent, which a claimed row does. */
 void num_get_row(const struct num_tensor *t, int64_t i0, int64_t i1,
                  double *out)
 {
@@ -301,6 +324,8 @@ static void encode_fast(enum num_elem elem, unsigned char *at, double value)
         num_encode(elem, at, value);
 }
 
+/* Row by row in the order of the claims, so that the values of a seed do not
+ * depend on the layout. */
 void num_fill_normal(struct num_tensor *t, double scale, struct num_rng *rng)
 {
     size_t es = num_elem_bytes(t->elem);
@@ -312,6 +337,8 @@ void num_fill_normal(struct num_tensor *t, double scale, struct num_rng *rng)
     }
 }
 
+/* Random bits are rarely NaN or infinity; a quarter of the elements is made to
+ * be one. */
 void num_fill_bits(struct num_tensor *t, struct num_rng *rng)
 {
     size_t es = num_elem_bytes(t->elem);

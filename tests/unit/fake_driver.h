@@ -21,6 +21,16 @@ struct fake_launch {
     unsigned grid[3], block[3], smem;
     void *stream;
     const void *args;
+    unsigned cluster[3];
+    unsigned char map[128]; /* the second parameter, with a cluster */
+};
+
+/* What cuTensorMapEncodeTiled was called with. */
+struct fake_map {
+    int calls, type, swizzle, promotion;
+    unsigned rank;
+    uint64_t address, dims[5], strides[4];
+    uint32_t box[5], steps[5];
 };
 
 static struct {
@@ -31,8 +41,11 @@ static struct {
     int loads, ptx_loads, launches, unloads;
     int dynamic_smem; /* last value of the function attribute */
     int current; /* pushed contexts */
+    int capture_status, capture_result; /* of any stream that is asked for */
     char last_image[64];
     struct fake_launch last;
+    struct fake_map map;
+    int map_result;
     int (*on_launch)(const struct fake_launch *launch); /* may be NULL */
 } fake;
 
@@ -172,10 +185,46 @@ static int fake_do_launch(void *function, unsigned grid_x, unsigned grid_y,
                                      {block_x, block_y, block_z},
                                      smem,
                                      stream,
-                                     params[0]};
+                                     params[0],
+                                     {0},
+                                     {0}};
     if (fake.launch_result)
         return fake.launch_result;
     return fake.on_launch ? fake.on_launch(&fake.last) : 0;
+}
+
+__attribute__((unused)) static int
+fake_launch_ex(const struct mla__launch_config *c, void *function,
+               void **params, void **extra)
+{
+    int result = fake_do_launch(function, c->grid[0], c->grid[1], c->grid[2],
+                                c->block[0], c->block[1], c->block[2], c->smem,
+                                c->stream, params, extra);
+    if (c->count == 1 && c->attributes->id == MLA__LAUNCH_CLUSTER)
+        memcpy(fake.last.cluster, c->attributes->value.cluster,
+               sizeof(fake.last.cluster));
+    memcpy(fake.last.map, params[1], sizeof(fake.last.map));
+    return result;
+}
+
+__attribute__((unused)) static int
+fake_encode_tiled(void *map, int type, unsigned rank, void *address,
+                  const uint64_t *dims, const uint64_t *strides,
+                  const uint32_t *box, const uint32_t *steps, int interleave,
+                  int swizzle, int promotion, int fill)
+{
+    fake.map = (struct fake_map){.calls = fake.map.calls + 1,
+                                 .type = type,
+                                 .swizzle = swizzle,
+                                 .promotion = promotion,
+                                 .rank = rank,
+                                 .address = (uint64_t)(uintptr_t)address};
+    memcpy(fake.map.dims, dims, rank * sizeof(*dims));
+    memcpy(fake.map.strides, strides, (rank - 1) * sizeof(*strides));
+    memcpy(fake.map.box, box, rank * sizeof(*box));
+    memcpy(fake.map.steps, steps, rank * sizeof(*steps));
+    memset(map, 0x5a, 128);
+    return interleave || fill ? 1 : fake.map_result;
 }
 
 static int fake_mem_alloc(uint64_t *address, size_t bytes)
@@ -203,6 +252,13 @@ static int fake_mem_read(void *to, uint64_t from, size_t bytes)
 {
     memcpy(to, (void *)(uintptr_t)from, bytes);
     return 0;
+}
+
+static int fake_is_capturing(void *stream, int *status)
+{
+    (void)stream;
+    *status = fake.capture_status;
+    return fake.capture_result;
 }
 
 /* A context whose driver is the fake, an A100 with one device. */
@@ -241,6 +297,7 @@ static mla_context *fake_context(const mla_options *options)
         .mem_free = fake_mem_free,
         .mem_write = fake_mem_write,
         .mem_read = fake_mem_read,
+        .stream_capturing = fake_is_capturing,
     };
     return ctx;
 }

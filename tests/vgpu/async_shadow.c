@@ -9,6 +9,12 @@
  * access must come after the agents'.  Cells are asked only where threads
  * have been since the last asynchronous write: tiles that travel from TMA to
  * wgmma cost one look at the granule.
+ *
+ * Life of a granule in a ring of stages: a TMA load makes the mbarrier's agent
+ * its writer; warps that have waited know that epoch to be over, and their
+ * wgmma become readers; the next load into it is checked against the readers,
+ * which the producer knows to be done only by way of the mbarrier on which
+ * the consumers arrived after their wait_group.
  */
 #include "async.h"
 #include "bits.h"
@@ -16,15 +22,18 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* Destination of a copy until it arrives: NaNs in every type. */
 #define POISON 0xff
 
 /* ---- storage ------------------------------------------------------------ */
 
+/* Two per warp (wgmma reads, bulk reads), then the mbarriers (async.h). */
 unsigned vg_async_agents(const struct vg_cta *c)
 {
     return c->launch->program->is_async ? 2 * c->nwarps + VG_MBAR_AGENTS : 0;
 }
 
+/* gather and done share a block, seen and regular another (mbarrier.c). */
 void vg_async_free(struct vg_async *a)
 {
     if (!a)
@@ -42,6 +51,7 @@ void vg_async_free(struct vg_async *a)
     free(a);
 }
 
+/* Makes *array hold n zeroed elements; their old contents are not kept. */
 static bool room_for(void *array, size_t *room, size_t n, size_t size)
 {
     void **p = array;
@@ -75,6 +85,8 @@ static bool size_async(struct vg_async *a, const struct vg_cta *c)
                     (size_t)watched * c->nwarps + 1, sizeof *a->regs);
 }
 
+/* The state of a CTA that has not started: nothing touched, no registers in
+ * flight, no mbarrier alive. */
 static void clear_async(struct vg_async *a)
 {
     memset(a->granule, 0, a->granules * sizeof *a->granule);
@@ -88,6 +100,8 @@ static void clear_async(struct vg_async *a)
     vg_mbars_clear(a);
 }
 
+/* A kernel without asynchronous instructions has mc->async NULL, and every
+ * check of this file is skipped for it. */
 bool vg_async_begin(struct vg_cta *c)
 {
     struct vg_mem_cta *mc = c->mem;
@@ -107,6 +121,7 @@ bool vg_async_begin(struct vg_cta *c)
 
 /* ---- reports ------------------------------------------------------------ */
 
+/* Also serves cp.async, which shares the map but is no bulk copy. */
 void vg_async_fault_flight(struct vg_warp *w, const struct vg_insn *i,
                            int lane, const struct vg_cta *c, uint64_t byte)
 {
@@ -135,6 +150,7 @@ _Noreturn static void fault_agent(const struct vg_async_access *x,
              x->what, off, other_write ? "write" : "read", place);
 }
 
+/* The access x is not ordered after a thread's. */
 _Noreturn static void fault_thread(const struct vg_async_access *x,
                                    const struct vg_race_hit *hit)
 {
@@ -155,7 +171,9 @@ _Noreturn static void fault_thread(const struct vg_async_access *x,
 
 /* ---- against threads ---------------------------------------------------- */
 
-/* Threads' accesses to bytes of a granule, before x. */
+/* Threads' accesses to bytes of a granule, before x: asks the cells on behalf
+ * of the issuing lane, or of the whole warp for wgmma, without becoming an
+ * access there. */
 static void check_threads(const struct vg_async_access *x, uint32_t at,
                           uint32_t size, bool write)
 {
@@ -221,6 +239,7 @@ static void count_unfenced(const struct vg_async_access *x, uint32_t granule)
 
 /* ---- asynchronous accesses ---------------------------------------------- */
 
+/* The 16 bits of a granule's bytes in a map with one bit per byte. */
 static unsigned map16(const unsigned char *map, uint32_t granule)
 {
     return map[2 * granule] | (unsigned)map[2 * granule + 1] << 8;
@@ -265,6 +284,8 @@ void vg_async_read_range(const struct vg_async_access *x, uint32_t off,
         vg_async_read(x, &off, 1);
 }
 
+/* Called for every 16 bytes that a wgmma reads, so the usual granule (written
+ * by TMA, known to be complete, untouched by threads) costs a few compares. */
 void vg_async_read(const struct vg_async_access *x, const uint32_t *off,
                    unsigned count)
 {
@@ -326,6 +347,9 @@ static void write_granule(const struct vg_async_access *x, uint32_t off,
     g->pc = (uint32_t)vg_pc(x->w, x->i);
 }
 
+/* The granules at both ends may be partial (st.async, at 4 bytes); bytes of
+ * them outside the range keep their history.  Without the async check the
+ * bytes stay initialised: a kernel that reads them early gets poison. */
 void vg_async_write(const struct vg_async_access *x, uint32_t off,
                     uint32_t bytes)
 {
@@ -356,6 +380,7 @@ void vg_async_write(const struct vg_async_access *x, uint32_t off,
         vg_bits_clear(mc->init, off, bytes);
 }
 
+/* The bytes are the copy's now: in flight no longer, and initialised. */
 void vg_async_arrived(struct vg_cta *c, uint32_t off, uint32_t bytes)
 {
     struct vg_mem_cta *mc = c->mem;
@@ -366,6 +391,8 @@ void vg_async_arrived(struct vg_cta *c, uint32_t off, uint32_t bytes)
 
 /* ---- ordinary accesses -------------------------------------------------- */
 
+/* A thread's access to granule n: after the last asynchronous write, and a
+ * write after all asynchronous reads as well. */
 static void touch_granule(const struct vg_async_access *x, uint32_t n,
                           bool write)
 {
@@ -378,6 +405,8 @@ static void touch_granule(const struct vg_async_access *x, uint32_t n,
     g->generic = true;
 }
 
+/* A lane's access may touch two granules, or more with 16-byte vectors at odd
+ * places. */
 void vg_async_touch(struct vg_touch *t, uint32_t mask, const uint32_t *off,
                     unsigned size, bool write)
 {
@@ -395,6 +424,8 @@ void vg_async_touch(struct vg_touch *t, uint32_t mask, const uint32_t *off,
     }
 }
 
+/* One look at the range that the whole warp spans; lanes only when a live
+ * mbarrier lies in it. */
 void vg_async_guard(struct vg_touch *t)
 {
     const struct vg_async *a = ((struct vg_mem_cta *)t->owner->mem)->async;
@@ -421,6 +452,8 @@ void vg_async_guard(struct vg_touch *t)
 
 /* ---- fences and exits --------------------------------------------------- */
 
+/* Both kinds of fence publish the mbarriers that the lanes initialised.
+ * .alias and .tensormap concern neither shared memory nor copies here. */
 void vg_async_fence(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     struct vg_mem_cta *mc = w->cta->mem;

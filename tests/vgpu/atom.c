@@ -5,15 +5,18 @@
  * Lanes go one after the other, in lane order.  Other blocks may run on other
  * host threads, so every update is a compare-and-swap on host memory, which
  * is atomic towards their plain stores as well.  128-bit operations take a
- * lock instead.
+ * lock instead.  Neither is needed in shared memory, where one host thread
+ * runs all blocks of a cluster, but the code is the same.
  */
 #include "mem_ops.h"
 #include "small_float.h"
 
 #include <pthread.h>
 
+/* In the order of take_op's list of words. */
 enum op { AND, OR, XOR, CAS, EXCH, ADD, INC, DEC, MIN, MAX };
 
+/* One atom or red, decoded. */
 struct atom {
     struct vg_mem_words words;
     enum op op;
@@ -24,6 +27,7 @@ struct atom {
 
 /* ---- one update --------------------------------------------------------- */
 
+/* A subnormal becomes a zero of its sign. */
 static float flush(float x)
 {
     uint32_t u = vg_sf_bits(x);
@@ -31,6 +35,8 @@ static float flush(float x)
     return u & 0x7f800000 ? x : vg_sf_float(u & 0x80000000);
 }
 
+/* ADD, MIN or MAX.  min and max return the number where one side is NaN (PTX
+ * ISA 9.7.3). */
 static float apply_float(enum op op, float a, float b)
 {
     if (op == ADD)
@@ -51,6 +57,7 @@ static uint64_t apply_f32(enum op op, uint64_t old, uint64_t b, bool ftz)
     return vg_sf_bits(flush(apply_float(op, flush(x), flush(y))));
 }
 
+/* f64 has addition only. */
 static uint64_t apply_f64(uint64_t old, uint64_t b)
 {
     double x, y;
@@ -62,6 +69,8 @@ static uint64_t apply_f64(uint64_t old, uint64_t b)
     return old;
 }
 
+/* f16 or bf16: computed in fp32 and rounded again.  fp32 has at least twice
+ * their digits and two more, so two roundings give what one would. */
 static uint32_t apply_half(enum op op, enum vg_type t, uint32_t a, uint32_t b)
 {
     if (t == VG_F16 || t == VG_F16X2)
@@ -71,6 +80,7 @@ static uint32_t apply_half(enum op op, enum vg_type t, uint32_t a, uint32_t b)
         apply_float(op, vg_sf_from_bf16(a), vg_sf_from_bf16(b)));
 }
 
+/* One half or a pair; the two of a pair are updated independently. */
 static uint64_t apply_halves(enum op op, enum vg_type t, uint64_t old,
                              uint64_t b)
 {
@@ -92,6 +102,8 @@ static uint64_t apply_order(enum op op, enum vg_type t, uint64_t a, uint64_t b)
     return less == (op == MIN) ? a : b;
 }
 
+/* What needs no type: operands are zero-extended, and what an addition
+ * carries beyond the type is cut by the store.  inc and dec wrap at b. */
 static uint64_t apply_bits(enum op op, uint64_t old, uint64_t b, uint64_t c)
 {
     switch (op) {
@@ -114,6 +126,7 @@ static uint64_t apply_bits(enum op op, uint64_t old, uint64_t b, uint64_t c)
     }
 }
 
+/* The new value for `old`, as bits of x's type; c is for cas only. */
 static uint64_t apply(const struct atom *x, uint64_t old, uint64_t b,
                       uint64_t c, bool global)
 {
@@ -150,6 +163,9 @@ static uint64_t apply(const struct atom *x, uint64_t old, uint64_t b,
         return old;                                                           \
     }
 
+/* Updates x->bytes (2, 4 or 8) at `at`, atomically towards all host threads,
+ * and returns the old value.  *changed becomes true when the value did: a
+ * spinning cas that fails is no progress. */
 static uint64_t update(const struct atom *x, void *at, uint64_t b, uint64_t c,
                        bool global, bool *changed)
 {
@@ -163,6 +179,8 @@ static uint64_t update(const struct atom *x, void *at, uint64_t b, uint64_t c,
     }
 }
 
+/* For 16 bytes there is no portable compare-and-swap.  The lock orders them
+ * among themselves; narrower updates of the same bytes are not ordered. */
 static pthread_mutex_t wide_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* exch.b128 and cas.b128 on 16 bytes; old[] gets what was there. */
@@ -190,7 +208,8 @@ static const void *source(struct vg_warp *w, const struct vg_insn *i,
     return vg_row(w, i->op[n]);
 }
 
-/* Lane l of a register row; *high: the upper half of 128 bits. */
+/* Lane l of a register row of elements of `bytes`, zero-extended; *high: the
+ * upper half of 128 bits, else 0. */
 static uint64_t lane_value(const void *row, unsigned bytes, int l,
                            uint64_t *high)
 {
@@ -203,6 +222,7 @@ static uint64_t lane_value(const void *row, unsigned bytes, int l,
                       : ((const uint16_t *)row)[l];
 }
 
+/* Element e of lane l; old[] gets what was there. */
 static void atom_lane(struct vg_touch *t, const struct atom *x, unsigned e,
                       int l, uint64_t old[2], bool *changed)
 {
@@ -218,6 +238,7 @@ static void atom_lane(struct vg_touch *t, const struct atom *x, unsigned e,
         old[0] = update(x, at, b[0], c[0], t->alloc != NULL, changed);
 }
 
+/* Element e of all lanes of the touch, in lane order. */
 static void atom_element(struct vg_touch *t, const struct atom *x, unsigned e,
                          uint64_t low[VG_LANES], uint64_t high[VG_LANES],
                          bool *changed)
@@ -252,6 +273,8 @@ static void atom(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     for (uint32_t todo = mask; todo; todo &= ~t.mask) {
         unsigned lanes;
 
+        /* vg_touch sets it for global memory only, and lanes of one
+         * instruction may be in different spaces. */
         t.alloc = NULL;
         vg_touch(&t, todo, &how);
         vg_flag_order(&t, &x->words, false);
@@ -275,7 +298,8 @@ static void atom(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 
 /* ---- decoding ----------------------------------------------------------- */
 
-/* Which operations a type has, as bits of enum op. */
+/* Which operations a type has, as bits of enum op (PTX ISA 9.7.13.5, table of
+ * types).  f16 and bf16 need .noftz, which is consumed and always holds. */
 static unsigned allowed(enum vg_type t)
 {
     unsigned bitwise = 1u << AND | 1u << OR | 1u << XOR;
@@ -310,6 +334,7 @@ static unsigned allowed(enum vg_type t)
     }
 }
 
+/* Consumes operation, vector length and type: .add.noftz.v4.f16x2. */
 static bool take_op(struct vg_dec *d, struct atom *x)
 {
     static const int length[] = {2, 4, 8};
@@ -331,6 +356,7 @@ static bool take_op(struct vg_dec *d, struct atom *x)
     return true;
 }
 
+/* cp.reduce.async.bulk has atom's operations without those that return. */
 bool vg_decode_update(struct vg_dec *d, struct vg_update *u)
 {
     struct atom x;
@@ -343,6 +369,7 @@ bool vg_decode_update(struct vg_dec *d, struct vg_update *u)
     return true;
 }
 
+/* Global memory, hence the flush of f32 additions. */
 void vg_update(const struct vg_update *u, void *at, uint64_t value)
 {
     struct atom x = {.op = (enum op)u->op, .type = u->type,
@@ -352,7 +379,8 @@ void vg_update(const struct vg_update *u, void *at, uint64_t value)
     update(&x, at, value, 0, true, &changed);
 }
 
-/* Appends the n elements of operand k. */
+/* Appends the n elements of operand k, as destination or source; a literal
+ * takes the instruction's type. */
 static bool operands(struct vg_dec *d, const struct atom *x, int k, bool out)
 {
     bool vec = vg_has(d, k) && d->in->op[k].kind == PTX_OP_VEC;
@@ -371,6 +399,8 @@ static bool operands(struct vg_dec *d, const struct atom *x, int k, bool out)
     return true;
 }
 
+/* atom (with a destination) or red.  Both are strong whatever the words say:
+ * an atomic without .relaxed is .relaxed. */
 static bool decode(struct vg_dec *d, bool result)
 {
     struct atom *x = vg_keep(d, sizeof *x);

@@ -8,9 +8,13 @@
  * count a whole warp and need it converged; barrier.* without .aligned counts
  * the threads that execute it.  barrier.cluster (9.7.13.4) counts all live
  * threads of the cluster's CTAs.
+ *
+ * Producer and consumer: one warp says bar.arrive 1, 64 and goes on, another
+ * bar.sync 1, 64 and waits until 64 threads have come, its own included.
  */
 #include "warp.h"
 
+/* POPC and above are .red. */
 enum mode { SYNC, ARRIVE, POPC, AND, OR };
 
 /* arg of an instruction: mode | ALIGNED_BIT | COUNT_BIT (op[1] is a count) */
@@ -168,6 +172,8 @@ static void bar(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
         b->red_and |= ~v & mask;
         b->red_or |= v & mask;
     }
+    /* The state is set before completeness is asked: this group may be the
+     * last to arrive, and is then released with the others. */
     struct vg_group *g = vg_current(w);
     w->next = VG_MOVED;
     if (mode == ARRIVE) {
@@ -267,6 +273,7 @@ static bool decode_cluster(struct vg_dec *d)
     return true;
 }
 
+/* "bar" is "barrier" with .aligned implied. */
 const struct vg_opcode vg_ops_barrier[] = {
     {"bar", decode_bar, VG_C_SYNC, 0},
     {"barrier", decode_bar, VG_C_SYNC, 0},

@@ -8,12 +8,19 @@
  * their thread waits for their bulk group: a .read wait takes the bytes out
  * of shared memory, the full wait (or the end of the CTA) puts them into
  * global memory.
+ *
+ * A load, in time: issued (checked, destination poisoned, in flight) ... a
+ * thread waits for its mbarrier and nothing else can run ... the bytes move,
+ * the mbarrier gets them, its phase ends, the thread goes on.  A kernel that
+ * reads before it waits finds poison, and is told so if the check is on.
  */
 #include "async.h"
 #include "bits.h"
 
 #include <stdlib.h>
 
+/* The list belongs to the worker: a set runs in one host thread, so it needs
+ * no lock. */
 static struct vg_mem_worker *worker_of(const struct vg_warp *w)
 {
     return w->cta->worker->mem;
@@ -21,6 +28,8 @@ static struct vg_mem_worker *worker_of(const struct vg_warp *w)
 
 /* ---- the list ----------------------------------------------------------- */
 
+/* Appends a copy with its kind and origin; everything else is zero and the
+ * caller's to fill.  The list owns it.  Faults without host memory. */
 struct vg_bulk *vg_bulk_new(struct vg_warp *w, const struct vg_insn *i,
                             enum vg_bulk_kind kind)
 {
@@ -48,6 +57,8 @@ struct vg_bulk *vg_bulk_new(struct vg_warp *w, const struct vg_insn *i,
     return b;
 }
 
+/* Takes copy n off the list; the others keep their order, which is that of
+ * their issue. */
 static void drop(struct vg_mem_worker *mw, unsigned n)
 {
     free(mw->bulk[n]->held);
@@ -63,6 +74,7 @@ void vg_bulk_clear(struct vg_mem_worker *mw)
         drop(mw, mw->nbulk - 1);
 }
 
+/* By its range, which for a swizzled box is the whole box. */
 const struct vg_bulk *vg_bulk_covering(const struct vg_cta *c, uint64_t off)
 {
     struct vg_mem_worker *mw = c->worker->mem;
@@ -79,6 +91,8 @@ const struct vg_bulk *vg_bulk_covering(const struct vg_cta *c, uint64_t off)
 
 /* ---- loads -------------------------------------------------------------- */
 
+/* The bytes land, then the mbarrier hears of it.  A copy between two CTAs has
+ * also read its source: who acquires the phase knows that read to be over. */
 static void complete_load(struct vg_bulk *b)
 {
     struct vg_async *a = vg_async_of(b->dst);
@@ -92,6 +106,7 @@ static void complete_load(struct vg_bulk *b)
     vg_mbar_complete(b->dst, &a->mbar[b->mbar], b->agent, b->epoch, b->bytes);
 }
 
+/* Does somebody wait for the phase that this load completes? */
 static bool is_wanted(const struct vg_bulk *b)
 {
     return b->kind != VG_BULK_STORE &&
@@ -123,6 +138,8 @@ static int choose(struct vg_set *s, const struct vg_mem_worker *mw)
     return -1;
 }
 
+/* Called by the scheduler when nothing can run, and with a seed at random
+ * moments.  Completing a copy is progress, whoever waits for it. */
 bool vg_mem_late(struct vg_set *s)
 {
     struct vg_mem_worker *mw = s->cta[0].worker->mem;
@@ -143,7 +160,9 @@ bool vg_mem_late(struct vg_set *s)
 
 /* ---- stores ------------------------------------------------------------- */
 
-/* Takes the bytes out of shared memory; from now on they may change. */
+/* Takes the bytes out of shared memory; from now on they may change, and the
+ * issuing warp knows it.  A store's move does its reading on the first call
+ * and its writing on the second (bulk_ops.c, tma.c). */
 static void read_store(struct vg_bulk *b)
 {
     const struct vg_mem_cta *mc = b->w->cta->mem;
@@ -170,6 +189,8 @@ static bool is_due(const struct vg_bulk *b, const struct vg_warp *w,
     return b->group < open && open - b->group > pending;
 }
 
+/* cp.async.bulk.wait_group{.read}: with read_only the stores stay listed,
+ * read but not yet written: global memory shows them later. */
 void vg_bulk_wait(struct vg_warp *w, uint32_t mask, uint32_t pending,
                   bool read_only)
 {
@@ -204,6 +225,9 @@ _Noreturn static void fault_left(struct vg_warp *w, const struct vg_insn *i,
     vg_fault(w, i, (int)b->lane, VG_FAILED, "%s\n  copy at %s", what, place);
 }
 
+/* The thread is leaving.  Its stores complete, which the ISA promises; but
+ * shared memory may be gone before they have read it, so an unread one is a
+ * fault. */
 static void finish_stores(struct vg_warp *w, const struct vg_insn *i,
                           uint32_t mask)
 {
@@ -238,6 +262,8 @@ static void check_landing(struct vg_warp *w, const struct vg_insn *i)
                        "its shared memory is under way");
 }
 
+/* A tx-count that is not 0 at the end: bytes were announced that never came,
+ * or came unannounced.  The last phase hid it because nobody waited. */
 static void check_tx(struct vg_warp *w, const struct vg_insn *i)
 {
     const struct vg_async *a = vg_async_of(w->cta);
@@ -253,6 +279,7 @@ static void check_tx(struct vg_warp *w, const struct vg_insn *i)
     }
 }
 
+/* The last threads of a CTA answer for its memory as well. */
 void vg_bulk_exit(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     unsigned leaving = (unsigned)__builtin_popcount(mask);

@@ -17,11 +17,14 @@
  */
 #include "bulk_ops.h"
 
+/* The handler of a prefetch. */
 static void nothing(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     (void)w, (void)i, (void)mask;
 }
 
+/* Appends the address operand k and keeps where its row and displacement
+ * are: out->imm and out->narrow hold those of one address only. */
 static bool in_address(struct vg_dec *d, int k, struct vg_bulk_addr *a)
 {
     enum ptx_space space = PTX_GENERIC;
@@ -34,7 +37,10 @@ static bool in_address(struct vg_dec *d, int k, struct vg_bulk_addr *a)
     return true;
 }
 
-/* Consumes the words of direction and completion. */
+/* Consumes the words of direction and completion.  They are a set, as
+ * everywhere; which sets make sense is decided at the end: loads complete on
+ * an mbarrier, stores in a bulk group, and shared to shared is a load whose
+ * source is the own CTA. */
 static bool direction(struct vg_dec *d, struct vg_bulk_op *x)
 {
     bool global = vg_mod(d, "global"), cta = vg_mod(d, "shared::cta");
@@ -63,6 +69,7 @@ static bool tail(struct vg_dec *d, struct vg_bulk_op *x, int k)
     return !vg_mod(d, "L2::cache_hint") || vg_in(d, k, -1, 64);
 }
 
+/* What all bulk copies begin with; NULL after an error. */
 static struct vg_bulk_op *begin(struct vg_dec *d)
 {
     struct vg_bulk_op *x = vg_keep(d, sizeof *x);
@@ -76,6 +83,8 @@ static struct vg_bulk_op *begin(struct vg_dec *d)
     return direction(d, x) ? x : NULL;
 }
 
+/* The operands come in the order of the text; the handler finds them by the
+ * rows noted in x. */
 bool vg_decode_bulk(struct vg_dec *d)
 {
     struct vg_bulk_op *x = begin(d);
@@ -95,7 +104,8 @@ bool vg_decode_bulk(struct vg_dec *d)
     return in_address(d, 3, &x->mbar) && tail(d, x, 4);
 }
 
-/* Into shared memory of the cluster, too, it would exist. */
+/* The ISA has reductions into shared memory of the cluster, too; they are
+ * refused by name. */
 bool vg_decode_bulk_reduce(struct vg_dec *d)
 {
     struct vg_bulk_op *x = begin(d);
@@ -128,11 +138,14 @@ static bool in_tensor(struct vg_dec *d, struct vg_bulk_op *x, int k)
     return true;
 }
 
+/* 1 to 5; 0: no dimension is named. */
 static int rank_of(struct vg_dec *d)
 {
     return 1 + vg_mod_of(d, "1d|2d|3d|4d|5d");
 }
 
+/* im2col and gather modes are words that nobody here consumes, so they are
+ * refused as not known. */
 bool vg_decode_bulk_tensor(struct vg_dec *d)
 {
     int rank = rank_of(d);
@@ -179,12 +192,16 @@ struct st_async {
     uint8_t bytes, n, value;   /* of an element, elements, first row */
 };
 
+/* The value was kept in the copy itself. */
 static void arrives(struct vg_bulk *b)
 {
     memcpy(b->dst->shared + b->dst_off, b->data, b->bytes);
     vg_async_arrived(b->dst, b->dst_off, b->bytes);
 }
 
+/* st.async is a bulk copy of one value per lane, from registers: it completes
+ * on an mbarrier in the CTA that it writes to.  The value must be kept, since
+ * the registers move on. */
 static void st_async(struct vg_warp *w, const struct vg_insn *i,
                      uint32_t mask)
 {
@@ -221,6 +238,7 @@ static void st_async(struct vg_warp *w, const struct vg_insn *i,
     vg_progress(w);
 }
 
+/* .b32, .b64 and their vectors, 16 bytes at most (PTX ISA 9.7.9.12). */
 bool vg_decode_st_async(struct vg_dec *d)
 {
     struct st_async *x = vg_keep(d, sizeof *x);

@@ -2,6 +2,11 @@
  *
  * bulk_ops.c: cp.async.bulk, bulk groups (PTX ISA 9.7.9.25.4, 9.7.9.27.3),
  * and what all bulk copies have in common: targets, global memory, counters.
+ *
+ * Every copy is made of the same parts: addresses of the issuing lane, the
+ * targets (which CTAs, which mbarriers), checks of both ends, an entry in the
+ * list of bulk.c with the function that will move the bytes, and counters.
+ * tma.c and st.async (bulk_decode.c) differ in the middle only.
  */
 #include "bulk_ops.h"
 #include "bits.h"
@@ -9,11 +14,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* A 32-bit shared address is an offset below the rank of its CTA plus one
+ * (exec.h). */
 #define OFFSET_BITS 24
 #define OFFSET ((1u << OFFSET_BITS) - 1)
 
 /* ---- addresses ---------------------------------------------------------- */
 
+/* vg_addresses for an operand that is not the instruction's only address:
+ * a bulk copy has up to four, each with its own width and displacement. */
 void vg_bulk_addresses(const struct vg_warp *w, const struct vg_insn *i,
                        struct vg_bulk_addr a, uint64_t out[VG_LANES])
 {
@@ -25,6 +34,7 @@ void vg_bulk_addresses(const struct vg_warp *w, const struct vg_insn *i,
                      : ((const uint64_t *)row)[l] + (uint64_t)a.imm;
 }
 
+/* The address of one lane. */
 static uint64_t address(const struct vg_warp *w, const struct vg_insn *i,
                         struct vg_bulk_addr a, int lane)
 {
@@ -34,7 +44,8 @@ static uint64_t address(const struct vg_warp *w, const struct vg_insn *i,
     return out[lane];
 }
 
-/* A shared address of one lane, with the rank in its high byte. */
+/* A shared address of one lane, with the rank in its high byte.  The operand
+ * may be generic: then the window is taken off.  Faults elsewhere. */
 static uint64_t shared_address(struct vg_warp *w, const struct vg_insn *i,
                                struct vg_bulk_addr a, int lane)
 {
@@ -48,6 +59,8 @@ static uint64_t shared_address(struct vg_warp *w, const struct vg_insn *i,
     return v;
 }
 
+/* Only the destination of a bulk copy may be another CTA's; the source is
+ * .shared::cta (PTX ISA 9.7.9.25.4.1). */
 uint32_t vg_bulk_shared(struct vg_warp *w, const struct vg_insn *i, int lane,
                         const struct vg_bulk_op *op)
 {
@@ -59,7 +72,9 @@ uint32_t vg_bulk_shared(struct vg_warp *w, const struct vg_insn *i, int lane,
     return (uint32_t)v & OFFSET;
 }
 
-/* The mbarrier must be one that the async proxy can see. */
+/* The mbarrier must be one that the async proxy can see: mbarrier.init is an
+ * ordinary write, and without a fence the copy unit may complete on what was
+ * there before it (PTX ISA 9.7.13.4). */
 static void check_published(struct vg_warp *w, const struct vg_insn *i,
                             int lane, const struct vg_mbar *m)
 {
@@ -70,6 +85,8 @@ static void check_published(struct vg_warp *w, const struct vg_insn *i,
                  "fence.proxy.async", m->off);
 }
 
+/* Adds the CTA of this rank with the mbarrier at the same offset in it.  The
+ * CTA must still run: a copy into one that has left hits whoever is next. */
 static void add_target(struct vg_warp *w, const struct vg_insn *i, int lane,
                        struct vg_bulk_target *t, unsigned rank, uint64_t mbar)
 {
@@ -90,6 +107,9 @@ static void add_target(struct vg_warp *w, const struct vg_insn *i, int lane,
     t->mbar[t->n++] = m;
 }
 
+/* Where the copy of one lane goes.  A multicast goes to the CTAs of its mask
+ * and to the same offsets in all of them, data and mbarrier; a plain copy to
+ * one CTA, and that must own the mbarrier too (PTX ISA 9.7.9.25.4.1). */
 void vg_bulk_targets(struct vg_warp *w, const struct vg_insn *i, int lane,
                      const struct vg_bulk_op *op, struct vg_bulk_target *t)
 {
@@ -119,6 +139,8 @@ void vg_bulk_targets(struct vg_warp *w, const struct vg_insn *i, int lane,
 
 /* ---- global memory ------------------------------------------------------ */
 
+/* The live allocation that holds the range; faults otherwise, and for a write
+ * to memory that kernels may not write. */
 static struct vg_alloc *find_bytes(const struct vg_async_access *a,
                                    uint64_t addr, uint64_t bytes, bool write)
 {
@@ -140,6 +162,8 @@ static struct vg_alloc *find_bytes(const struct vg_async_access *a,
     return at;
 }
 
+/* The copy unit asks L2, so every sector of a load also misses L1.  1024
+ * bytes at a time, which is what vg_lines_of_range takes. */
 void vg_bulk_global(const struct vg_async_access *a, uint64_t addr,
                     uint64_t bytes, bool write)
 {
@@ -150,7 +174,9 @@ void vg_bulk_global(const struct vg_async_access *a, uint64_t addr,
     vg_grid_check(a->w, a->i, a->lane, at, addr, bytes, write);
     __atomic_store_n(&at->counted, true, __ATOMIC_RELAXED);
     while (bytes) {
-        uint64_t n = bytes < 1024 ? bytes : 1024;
+        /* Up to a whole KiB, so that no sector is in two pieces. */
+        uint64_t room = 1024 - addr % 1024;
+        uint64_t n = bytes < room ? bytes : room;
         unsigned lines = vg_lines_of_range(addr, n, line);
 
         for (unsigned k = 0; k < lines; k++) {
@@ -172,6 +198,8 @@ void vg_bulk_global(const struct vg_async_access *a, uint64_t addr,
 
 /* ---- copies under way --------------------------------------------------- */
 
+/* The agent's current epoch in the race detector: what later waits must have
+ * seen for the copy to count as finished; 0 with the check off. */
 static uint32_t epoch_of(const struct vg_async_access *a)
 {
     const struct vg_mem_cta *mc = a->c->mem;
@@ -180,6 +208,8 @@ static uint32_t epoch_of(const struct vg_async_access *a)
                                           mc->async->agent0 + a->agent) : 0;
 }
 
+/* A copy into shared memory: in flight from here until its mbarrier has its
+ * bytes.  The mbarrier is remembered by index, for the array may move. */
 struct vg_bulk *vg_bulk_load(const struct vg_async_access *a,
                              const struct vg_mbar *m, uint32_t bytes)
 {
@@ -196,6 +226,7 @@ struct vg_bulk *vg_bulk_load(const struct vg_async_access *a,
     return b;
 }
 
+/* A copy out of shared memory: belongs to the issuing lane's open group. */
 struct vg_bulk *vg_bulk_store(const struct vg_async_access *a)
 {
     struct vg_bulk *b = vg_bulk_new(a->w, a->i, VG_BULK_STORE);
@@ -208,6 +239,8 @@ struct vg_bulk *vg_bulk_store(const struct vg_async_access *a)
     return b;
 }
 
+/* The next operation of the agent is a later one: a wait that saw this epoch
+ * says nothing about it. */
 void vg_bulk_issued(const struct vg_async_access *a)
 {
     const struct vg_mem_cta *mc = a->c->mem;
@@ -216,6 +249,7 @@ void vg_bulk_issued(const struct vg_async_access *a)
         vg_race_agent_step(mc->race, mc->async->agent0 + a->agent);
 }
 
+/* The report names the instruction that issued the copy. */
 void vg_bulk_hold(struct vg_bulk *b, size_t bytes)
 {
     b->held = malloc(bytes);
@@ -225,6 +259,8 @@ void vg_bulk_hold(struct vg_bulk *b, size_t bytes)
                  VG_OUT_OF_MEMORY, "the host has no memory for a bulk copy");
 }
 
+/* L2 is asked once (vg_bulk_global), but each receiving block's memory port
+ * takes all the bytes. */
 void vg_bulk_count_load(struct vg_warp *w, const struct vg_insn *i,
                         const struct vg_bulk_target *t, uint32_t bytes)
 {
@@ -248,9 +284,11 @@ void vg_bulk_count_store(struct vg_warp *w, const struct vg_insn *i,
 
 /* ---- one-dimensional copies --------------------------------------------- */
 
-/* data: source (an offset in shared memory, or a global address), target. */
+/* data: source (an offset in shared memory, or a global address), target,
+ * and whether the source is the former. */
 enum { SOURCE, TARGET, FROM_SHARED };
 
+/* Host address of device memory that was checked at issue. */
 static unsigned char *global_at(const struct vg_bulk *b, uint64_t addr,
                                 struct vg_alloc **a)
 {
@@ -258,6 +296,8 @@ static unsigned char *global_at(const struct vg_bulk *b, uint64_t addr,
     return (*a)->host + (addr - (*a)->base);
 }
 
+/* The move of a load: reads the source now, so that a kernel which changes it
+ * while the copy is under way gets the changed bytes. */
 static void load_arrives(struct vg_bulk *b)
 {
     struct vg_alloc *a;
@@ -281,6 +321,9 @@ static void reduce(const struct vg_update *u, unsigned char *to,
     }
 }
 
+/* The move of a store, called twice: first it reads the source (from then on
+ * wait_group.read may pass and shared memory may be reused), then it writes.
+ * Late reading shows up a kernel that overwrites its tile too early. */
 static void store_moves(struct vg_bulk *b)
 {
     const struct vg_bulk_op *op = b->w->cta->launch->program->insn[b->pc].aux;
@@ -299,6 +342,8 @@ static void store_moves(struct vg_bulk *b)
     vg_bits_set_shared(a->init, b->data[TARGET] - a->base, b->bytes);
 }
 
+/* 16-byte granules on both sides are a rule of cp.async.bulk (PTX ISA
+ * 9.7.9.25.4.1), and shared memory has to hold the whole range. */
 static void check_range(struct vg_warp *w, const struct vg_insn *i, int lane,
                         const struct vg_cta *c, uint32_t off, uint32_t bytes)
 {
@@ -313,6 +358,7 @@ static void check_range(struct vg_warp *w, const struct vg_insn *i, int lane,
                  c->shared_bytes);
 }
 
+/* The address of a bulk copy's other side. */
 static void check_global(struct vg_warp *w, const struct vg_insn *i, int lane,
                          uint64_t addr)
 {
@@ -322,6 +368,12 @@ static void check_global(struct vg_warp *w, const struct vg_insn *i, int lane,
                  "multiple of 16", addr);
 }
 
+/* One lane's copy into shared memory, from global memory or from the own
+ * CTA's to another's.  The source is checked and recorded when the copy is
+ * issued, the destinations poisoned; each target is a copy of its own that
+ * completes on its own mbarrier.  Writes are recorded under the mbarrier's
+ * agent, reads of shared memory under the warp's: who waits for the one has
+ * not waited for the other. */
 static void copy_in(struct vg_warp *w, const struct vg_insn *i, int lane,
                     const struct vg_bulk_op *op, uint32_t bytes)
 {
@@ -365,7 +417,7 @@ static void copy_in(struct vg_warp *w, const struct vg_insn *i, int lane,
     vg_bulk_count_load(w, i, &t, bytes);
 }
 
-/* A reduction reads what is there. */
+/* A reduction reads what is there, so it must have been written. */
 static void check_old_values(const struct vg_async_access *a, uint64_t addr,
                              uint32_t bytes)
 {
@@ -379,6 +431,8 @@ static void check_old_values(const struct vg_async_access *a, uint64_t addr,
                  "at 0x%" PRIx64 " of %s", bytes, addr, at->name);
 }
 
+/* One lane's copy or reduction out of shared memory.  A reduction counts as
+ * a read and a write of its sectors, as an atomic does. */
 static void copy_out(struct vg_warp *w, const struct vg_insn *i, int lane,
                      const struct vg_bulk_op *op, uint32_t bytes)
 {
@@ -406,6 +460,8 @@ static void copy_out(struct vg_warp *w, const struct vg_insn *i, int lane,
     vg_bulk_count_store(w, i, bytes);
 }
 
+/* op->size is a register or a literal; every active lane issues its own copy,
+ * so a kernel that forgot elect.sync copies 32 times. */
 void vg_bulk_copy(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     const struct vg_bulk_op *op = i->aux;
@@ -425,6 +481,7 @@ void vg_bulk_copy(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 
 /* ---- groups ------------------------------------------------------------- */
 
+/* cp.async.bulk.commit_group: per lane, for groups belong to threads. */
 static void commit(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     struct vg_async_warp *aw;
@@ -443,6 +500,7 @@ static void wait_group(struct vg_warp *w, const struct vg_insn *i,
     vg_bulk_wait(w, mask, i->arg & INT32_MAX, i->arg >> 31);
 }
 
+/* cp.async.bulk.commit_group has no operands. */
 bool vg_decode_bulk_commit(struct vg_dec *d)
 {
     d->lower->program->is_async = true;
@@ -450,6 +508,7 @@ bool vg_decode_bulk_commit(struct vg_dec *d)
     return true;
 }
 
+/* cp.async.bulk.wait_group{.read} N, N a literal. */
 bool vg_decode_bulk_wait(struct vg_dec *d)
 {
     bool read = vg_mod(d, "read");

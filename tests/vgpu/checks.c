@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * checks.c: reading VGPU_CHECKS.
+ *
+ *     VGPU_CHECKS=all            (default)       VGPU_CHECKS=none
+ *     VGPU_CHECKS=all,-race      all but one     VGPU_CHECKS=align,uninit
  */
 #include "checks.h"
 
@@ -8,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Names and what they switch.  A minus before a name takes its bits away. */
 static const struct {
     const char *name;
     unsigned bits;
@@ -31,6 +35,8 @@ static int find(const char *s, size_t n)
     return -1;
 }
 
+/* Words take effect from left to right, so "all,-race" and "none,align" mean
+ * what they say.  *checks is 0 after an error. */
 int vg_checks_parse(const char *text, unsigned *checks, char *err,
                     size_t errsize)
 {

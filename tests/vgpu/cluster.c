@@ -5,7 +5,9 @@
  *
  * A shared::cluster address is 32 bits: the offset in the low 24, the CTA's
  * rank + 1 above; 0 above means the own CTA, so that a shared::cta address
- * is a shared::cluster address, as the ISA has it.
+ * is a shared::cluster address, as the ISA has it.  In a cluster of two,
+ * 0x00000400 is byte 0x400 of whoever uses it, 0x01000400 that of CTA 0, and
+ * 0x02000400 that of CTA 1.
  */
 #include "bulk_ops.h"
 #include "warp.h"
@@ -24,6 +26,7 @@ static void get(const struct vg_warp *w, const struct vg_insn *i, int n,
                     : ((const uint32_t *)vg_row(w, i->op[n]))[l];
 }
 
+/* Stores into row op[0] of 32 or 64 bits. */
 static void put(struct vg_warp *w, const struct vg_insn *i, bool wide,
                 const uint64_t v[VG_LANES], uint32_t mask)
 {
@@ -176,6 +179,7 @@ bool vg_decode_setmaxnreg(struct vg_dec *d)
 
 /* ---- exits -------------------------------------------------------------- */
 
+/* The exit itself is the instruction that a report names. */
 void vg_async_exit(struct vg_warp *w, uint32_t mask)
 {
     const struct vg_program *p = w->cta->launch->program;

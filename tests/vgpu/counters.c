@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * counters.c: the book of launches and its JSON (format in counters.h).
+ *
+ * The JSON is written by hand: its members are few, their order is fixed so
+ * that two books can be diffed, and libvgpu.so depends on no library.
  */
 #include "counters_async.h"
 #include "mma.h"
@@ -13,6 +16,8 @@
 /* A run of tests may launch for hours: the book keeps the newest launches. */
 #define MAX_LAUNCHES 4096
 
+/* One launch in the book.  kernel is the page's own copy: the module may be
+ * unloaded before anybody asks. */
 struct page {
     char *kernel;
     uint32_t grid[3], block[3];
@@ -21,6 +26,9 @@ struct page {
     struct vg_counts counts;
 };
 
+/* The book of the process, not of a context: a test reads the counters after
+ * it has torn its context down.  page[] is a ring: the oldest is at first,
+ * and `dropped` says how many have been overwritten. */
 static struct {
     pthread_mutex_t lock;
     struct page *page;         /* ring */
@@ -29,6 +37,8 @@ static struct {
     struct vg_counts total;
 } book = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* JSON names of the instruction classes and memory paths (counters.h).  They
+ * are what regression tests diff: renaming one breaks every stored count. */
 static const char *const class_name[VG_C_COUNT] = {
     [VG_C_INT] = "int",         [VG_C_FLOAT] = "float",
     [VG_C_HALF] = "half",       [VG_C_DOUBLE] = "double",
@@ -47,7 +57,8 @@ static const char *const path_name[VG_PATHS] = {
     [VG_PATH_LDMATRIX] = "ldmatrix", [VG_PATH_STMATRIX] = "stmatrix",
 };
 
-/* struct vg_counts is nothing but uint64_t. */
+/* struct vg_counts is nothing but uint64_t, so a counter added to it needs no
+ * line here. */
 void vg_counts_add(struct vg_counts *into, const struct vg_counts *c)
 {
     uint64_t *d = (uint64_t *)into;
@@ -57,7 +68,9 @@ void vg_counts_add(struct vg_counts *into, const struct vg_counts *c)
         d[i] += s[i];
 }
 
-/* Makes room for one more page, or drops the oldest. */
+/* Makes room for one more page, or drops the oldest; NULL when there was
+ * never any memory.  Growth stops once the ring has turned (first != 0): its
+ * pages would no longer be in order after a realloc. */
 static struct page *new_page(void)
 {
     if (book.count == book.room && book.room < MAX_LAUNCHES &&
@@ -72,6 +85,7 @@ static struct page *new_page(void)
     }
     if (book.room == 0)
         return NULL;
+    /* Full and not to grow: the oldest page makes room. */
     if (book.count == book.room) {
         free(book.page[book.first].kernel);
         book.first = (book.first + 1) % book.room;
@@ -81,6 +95,7 @@ static struct page *new_page(void)
     return &book.page[(book.first + book.count++) % book.room];
 }
 
+/* The total grows even where no page can be had. */
 void vg_counters_record(const struct vg_launch *l, const struct vg_counts *c)
 {
     struct page *p;
@@ -103,6 +118,7 @@ void vg_counters_record(const struct vg_launch *l, const struct vg_counts *c)
     pthread_mutex_unlock(&book.lock);
 }
 
+/* Caller holds the lock.  The total is reset too: it is "since the reset". */
 static void empty_book(void)
 {
     for (size_t k = 0; k < book.count; k++)
@@ -121,6 +137,7 @@ void vg_counters_reset(void)
     pthread_mutex_unlock(&book.lock);
 }
 
+/* For tests that want numbers and not text. */
 void vg_counters_total(struct vg_counts *out)
 {
     pthread_mutex_lock(&book.lock);
@@ -143,12 +160,15 @@ static void put_string(FILE *f, const char *s)
     putc('"', f);
 }
 
+/* "name":v and what follows.  The writers below put the comma behind each
+ * member, so every object's last one passes "}" or nothing instead. */
 static void put_number(FILE *f, const char *name, uint64_t v,
                        const char *after)
 {
     fprintf(f, "\"%s\":%" PRIu64 "%s", name, v, after);
 }
 
+/* Every class, zeros included: a missing member would be a difference. */
 static void put_classes(FILE *f, const struct vg_counts *c)
 {
     fputs("\"class\":{", f);
@@ -157,6 +177,8 @@ static void put_classes(FILE *f, const struct vg_counts *c)
     fputs("},", f);
 }
 
+/* Only shapes that were used: the table has dozens.  "mma_flops" includes the
+ * wgmma, whose own table is in the asynchronous part. */
 static void put_mma(FILE *f, const struct vg_counts *c)
 {
     uint64_t flops = 0;
@@ -180,6 +202,8 @@ static void put_mma(FILE *f, const struct vg_counts *c)
     put_number(f, "mma_flops", flops, ",");
 }
 
+/* Global memory; LDMATRIX and STMATRIX reach shared memory only, so the array
+ * ends before them. */
 static void put_global(FILE *f, const struct vg_counts *c)
 {
     fputs("\"global\":{", f);
@@ -196,6 +220,7 @@ static void put_global(FILE *f, const struct vg_counts *c)
     put_number(f, "l1_miss_sectors", c->l1_miss, "},");
 }
 
+/* Shared memory, all paths, wavefronts included. */
 static void put_shared(FILE *f, const struct vg_counts *c)
 {
     fputs("\"shared\":{", f);
@@ -211,6 +236,7 @@ static void put_shared(FILE *f, const struct vg_counts *c)
     }
 }
 
+/* The members of one counter object, C in counters.h, in its order. */
 static void put_counts(FILE *f, const struct vg_counts *c)
 {
     put_number(f, "warp_insns", c->warp_insns, ",");
@@ -232,6 +258,7 @@ static void put_counts(FILE *f, const struct vg_counts *c)
     vg_counters_put_async(f, &c->async);
 }
 
+/* One launch: what identifies it, then its counters. */
 static void put_page(FILE *f, const struct page *p)
 {
     fputs("{\"kernel\":", f);
@@ -245,6 +272,7 @@ static void put_page(FILE *f, const struct page *p)
     putc('}', f);
 }
 
+/* One launch per line, so that a diff of two books shows the kernel. */
 static void put_book(FILE *f)
 {
     fputs("{\"launches\":[", f);
@@ -258,6 +286,8 @@ static void put_book(FILE *f)
     fputs("}}\n", f);
 }
 
+/* A stream into memory: the only ways to fail are its first allocation and
+ * its growth, and the latter shows in ferror or fclose. */
 char *vg_counters_json(void)
 {
     char *text = NULL;

@@ -92,6 +92,8 @@ struct vg_async_counts {
     uint64_t unfenced_copy, unfenced_reuse;
 };
 
+/* All counters of a worker, a launch or the book; nothing but uint64_t, so
+ * that vg_counts_add can treat it as an array. */
 struct vg_counts {
     uint64_t warp_insns, thread_insns;
     uint64_t cls[VG_C_COUNT];

@@ -7,9 +7,12 @@
 
 #include <inttypes.h>
 
+/* Shared memory of an SM serves 32 banks of 4 bytes in a cycle, whoever asks:
+ * the floor for what wgmma and TMA read and write. */
 #define PORT_BYTES 128 /* per cycle and SM */
 
-/* One warp's quarter of m64nNkK. */
+/* Operations of one warp's quarter of m64nNkK, N = 8 * eighths: warps count
+ * for themselves, and four of them make the instruction. */
 static uint64_t flops_of(unsigned type, unsigned eighths)
 {
     return UINT64_C(2) * 16 * 8 * eighths * vg_wgmma_type[type].k;
@@ -25,6 +28,7 @@ uint64_t vg_counters_wgmma_flops(const struct vg_async_counts *c)
     return sum;
 }
 
+/* Only the shapes that were issued, in the order of types and N. */
 static void put_wgmma(FILE *f, const struct vg_async_counts *c)
 {
     const char *comma = "";
@@ -59,12 +63,16 @@ static void put_object(FILE *f, const char *name, const struct item *item,
     fprintf(f, "}%s", after);
 }
 
+/* An object of the given items: the names are in one place with the values,
+ * and no member can be left without its comma. */
 #define PUT(name, after, ...)                                                 \
     do {                                                                      \
         const struct item item[] = {__VA_ARGS__};                             \
         put_object(f, name, item, sizeof item / sizeof *item, after);         \
     } while (0)
 
+/* mma_cycles_8 is in eighths of a cycle: a warp's part of n / 2 cycles per
+ * warpgroup instruction stays a whole number. */
 void vg_counters_put_async(FILE *f, const struct vg_async_counts *c)
 {
     uint64_t port = c->port_a + c->port_b + c->port_tma_write +

@@ -12,6 +12,10 @@
  *
  * Groups are counted per thread.  group[l] is the number of the group that
  * lane l is filling; commit closes it.
+ *
+ * A lane, in time: two cp.async, commit (group 0), one more, commit (group 1),
+ * wait_group 1: the first two arrive, for one group may stay; wait_group 0:
+ * the third.
  */
 #include "bits.h"
 #include "mem_ops.h"
@@ -49,6 +53,7 @@ void vg_copies_clear(struct vg_copies *c)
     memset(c->group, 0, sizeof c->group);
 }
 
+/* One more copy at the end of the warp's queue; faults without memory. */
 static struct vg_copy *push(struct vg_touch *t, struct vg_copies *c)
 {
     if (c->count == c->room) {
@@ -64,7 +69,9 @@ static struct vg_copy *push(struct vg_touch *t, struct vg_copies *c)
     return &c->copy[c->count++];
 }
 
-/* Performs the copy for some of its lanes. */
+/* Performs the copy for some of its lanes: the source is read now, the rest of
+ * the destination filled with zeros.  To the race detector it is a write of
+ * these lanes, recorded without a check: that was made at the issue. */
 static void complete(struct vg_warp *w, struct vg_copy *k, uint32_t lanes)
 {
     struct vg_mem_cta *mc = w->cta->mem;
@@ -97,7 +104,8 @@ static void complete(struct vg_warp *w, struct vg_copy *k, uint32_t lanes)
     k->mask &= ~lanes;
 }
 
-/* Completes copies of lanes in mask whose group is below limit[lane]. */
+/* Completes copies of lanes in mask whose group is below limit[lane], and
+ * closes the gaps they leave in the queue. */
 static void complete_groups(struct vg_warp *w, uint32_t mask,
                             const uint32_t limit[VG_LANES])
 {
@@ -166,6 +174,7 @@ void vg_copies_exit(struct vg_warp *w, uint32_t mask)
 
 /* ---- cp.async ----------------------------------------------------------- */
 
+/* vg_addresses for one of the two address operands. */
 static void addresses(const struct vg_warp *w, const struct vg_insn *i,
                       const struct cp_async *x, int n,
                       uint64_t out[VG_LANES])
@@ -181,7 +190,8 @@ static void addresses(const struct vg_warp *w, const struct vg_insn *i,
             out[l] = ((const uint64_t *)row)[l] + (uint64_t)x->imm[n];
 }
 
-/* Bytes that each lane reads. */
+/* Bytes that each lane reads: all of them, src-size, or none with ignore-src.
+ * What is missing becomes zeros (PTX ISA 9.7.9.25.3.1). */
 static void source_sizes(struct vg_warp *w, const struct vg_insn *i,
                          const struct cp_async *x, uint32_t mask,
                          uint8_t n[VG_LANES])
@@ -223,6 +233,8 @@ static void touch_sources(struct vg_touch *t, const struct cp_async *x,
             same |= (uint32_t)(k->n[l] == n) << l;
         same &= mask;
         mask &= ~same;
+        /* Alignment is that of cp-size even where less is read (PTX ISA
+         * 9.7.9.25.3.1). */
         t->size = n;
         t->align = x->bytes;
         for (uint32_t todo = same; todo && n; todo &= ~t->mask) {
@@ -291,7 +303,8 @@ static void enqueue(struct vg_touch *t, const struct vg_copy *k)
     c->issued++;
 }
 
-/* op: destination, source, [src-size or ignore-src]. */
+/* op: destination, source, [src-size or ignore-src].  Both ends are checked
+ * when the copy is issued, in the reading thread's name. */
 static void cp_async(struct vg_warp *w, const struct vg_insn *i,
                      uint32_t mask)
 {
@@ -308,6 +321,7 @@ static void cp_async(struct vg_warp *w, const struct vg_insn *i,
     enqueue(&t, &k);
 }
 
+/* cp.async.commit_group, per lane: an empty group is a group. */
 static void commit(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     struct vg_copies *c = w->mem;
@@ -358,6 +372,7 @@ static bool decode_rest(struct vg_dec *d, struct cp_async *x)
     return vg_mem_policy(d, &x->words, k);
 }
 
+/* Appends operand k, keeping its displacement and width in x. */
 static bool decode_address(struct vg_dec *d, struct cp_async *x, int k,
                            enum ptx_space *space)
 {
@@ -368,6 +383,7 @@ static bool decode_address(struct vg_dec *d, struct cp_async *x, int k,
     return true;
 }
 
+/* .cg moves 16 bytes and leaves L1 out; .ca 4, 8 or 16. */
 bool vg_decode_cp_async(struct vg_dec *d)
 {
     struct cp_async *x = vg_keep(d, sizeof *x);
@@ -399,6 +415,7 @@ bool vg_decode_cp_async_commit(struct vg_dec *d)
     return true;
 }
 
+/* How many groups may be left is a constant in PTX, never a register. */
 bool vg_decode_cp_async_wait_group(struct vg_dec *d)
 {
     int64_t n;

@@ -8,12 +8,20 @@
  * that nothing was left over: an instruction is either understood completely
  * or refused with its PTX line.  Calls are inlined, so that no call stack
  * exists at run time; recursion and indirect calls are refused.
+ *
+ * Example.  ld.global.nc.v4.u32 {%r1, %r2, %r3, _}, [%rd5+16] has the words
+ * ld, global, nc, v4, u32.  "ld" is in mem_table.c; vg_decode_ld consumes the
+ * other four and appends the rows of %r1, %r2, %r3 and the sink as written,
+ * %rd5 as read, sets imm to 16, fn to its handler and aux to what it has
+ * learnt.  With .v3 in place of .v4 a word would be left over: an error.
  */
 #include "lower.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Every file of handlers brings one table; where a name stands in two, the
+ * earlier table wins. */
 static const struct vg_opcode *const tables[] = {
     vg_ops_int,  vg_ops_bits, vg_ops_float, vg_ops_double,  vg_ops_special,
     vg_ops_half, vg_ops_pred, vg_ops_cvt,   vg_ops_move,    vg_ops_flow,
@@ -136,6 +144,8 @@ static bool new_insn(struct vg_lower *lo, const struct ptx_inst *in,
                      struct vg_dec *d)
 {
     struct vg_program *p = lo->program;
+    /* The three arrays have one capacity: the first two get copies of it to
+     * grow by, the last one moves it on. */
     int cap = lo->insn_cap, cap2 = lo->insn_cap;
     if (!vg_grow(&p->insn, &cap, p->ninsn + 1, sizeof *p->insn) ||
         !vg_grow(&p->src, &cap2, p->ninsn + 1, sizeof *p->src) ||
@@ -147,9 +157,12 @@ static bool new_insn(struct vg_lower *lo, const struct ptx_inst *in,
     return true;
 }
 
+/* Bodies contain calls and calls contain bodies. */
 static bool lower_func(struct vg_lower *lo, struct vg_frame *f);
 
-/* call of a function with a body: its instructions replace the call. */
+/* call of a function with a body: its instructions replace the call.  Its
+ * registers follow those in use, its local bytes follow the caller's, and its
+ * parameters are aliases of the caller's scratch (struct vg_frame). */
 static bool inline_call(struct vg_dec *d, const struct ptx_func *callee)
 {
     struct vg_lower *lo = d->lower;
@@ -172,7 +185,8 @@ static bool inline_call(struct vg_dec *d, const struct ptx_func *callee)
     return lower_func(lo, &f);
 }
 
-/* Is it a call with a body?  Then *callee. */
+/* Is it a call with a body?  Then *callee.  A call without one is left to
+ * the table: vprintf, __assertfail (op_flow.c). */
 static bool inlinable(const struct vg_lower *lo, const struct ptx_inst *in,
                       const struct ptx_func **callee)
 {
@@ -184,7 +198,8 @@ static bool inlinable(const struct vg_lower *lo, const struct ptx_inst *in,
 }
 
 /* One instruction of the body: refused, replaced by the body it calls, or
- * appended to the program. */
+ * appended to the program.  32 operands are as many as `asked` has bits; no
+ * instruction but a call comes near. */
 static bool lower_inst(struct vg_lower *lo, const struct ptx_inst *in)
 {
     struct vg_dec d;
@@ -209,8 +224,9 @@ static bool lower_inst(struct vg_lower *lo, const struct ptx_inst *in)
     return true;
 }
 
-/* A label may lie on a call that was replaced by an empty body; pc[] then
- * names the next instruction, which exists: every function ends in ret. */
+/* Turns the branch targets of a placed body into pcs.  A label may lie on a
+ * call that was replaced by an empty body; pc[] then names the next
+ * instruction, which exists: every function ends in ret. */
 static void link_targets(struct vg_lower *lo, const struct vg_frame *f,
                          int from)
 {
@@ -258,8 +274,10 @@ out:
     return ok;
 }
 
-/* run[]: how far straight execution goes from each pc.  A warp-wide sync
- * that every lane is sure to have reached counts as straight. */
+/* run[]: how far straight execution goes from each pc, counted from the end.
+ * A warp-wide sync that every lane is sure to have reached counts as
+ * straight, but only for a warp that is whole ([1]).  The scheduler executes
+ * a run without looking at its groups; 60000 because the count is 16 bits. */
 static void measure_runs(struct vg_program *p)
 {
     for (int pc = p->ninsn - 1; pc >= 0; pc--) {
@@ -276,7 +294,10 @@ static void measure_runs(struct vg_program *p)
     }
 }
 
-/* Gives every constant its place below base[1] and writes the template. */
+/* Gives every constant its place below base[1] and writes the template.  A
+ * row is 32 times its bits: 4 bytes per bit, and a predicate one word.  Rows
+ * start at multiples of 64, a host vector.  Those that differ by launch get a
+ * patch instead of a value. */
 static bool place_constants(struct vg_lower *lo)
 {
     struct vg_program *p = lo->program;
@@ -305,7 +326,9 @@ static bool place_constants(struct vg_lower *lo)
     return true;
 }
 
-/* Virtual rows become byte offsets. */
+/* Virtual rows become byte offsets, registers from base[0] up and constants
+ * from base[1] down, and the special registers that were used become patches
+ * of their slots. */
 static void resolve_rows(struct vg_lower *lo)
 {
     struct vg_program *p = lo->program;
@@ -343,6 +366,7 @@ static bool lower_kernel(struct vg_lower *lo, const struct ptx_func *f)
     return true;
 }
 
+/* Whatever failed without a message ran out of memory. */
 struct vg_program *vg_compile(const struct ptx_module *m,
                               const struct ptx_func *f, vg_where *where,
                               void *ctx, char *err, size_t errsize)

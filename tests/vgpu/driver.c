@@ -2,6 +2,11 @@
  *
  * driver.c: the frame of the driver: environment, lock, handles, error
  * texts, and the way from a name to an entry point.
+ *
+ * An entry point takes the lock (VG_ENTRY), asks for the current context
+ * (vg_drv_current: not initialised, no context, sticky error), checks its
+ * arguments, and does its work.  The context comes before the arguments: a
+ * lost one is the more useful answer.
  */
 #include "driver.h"
 #include "checks.h"
@@ -12,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The whole state of the driver.  Real drivers are as process-wide. */
 struct vg_driver vg_driver;
 _Thread_local bool vg_drv_in_callback;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,6 +54,8 @@ CUresult vg_drv_error(CUresult error, const char *fmt, ...)
     return error;
 }
 
+/* Never NULL.  A host function of a stream gets "": the text may change under
+ * its feet. */
 const char *vgpu_report(void)
 {
     struct vg_guard guard __attribute__((cleanup(vg_drv_unlock))) =
@@ -55,6 +63,7 @@ const char *vgpu_report(void)
     return guard.is_locked && vg_driver.report ? vg_driver.report : "";
 }
 
+/* Numbers, names and texts, from the list in driver_api.h. */
 static const struct {
     CUresult code;
     const char *name, *text;
@@ -205,6 +214,7 @@ CUresult cuDriverGetVersion(int *version)
 /* Handles are HANDLE_BASE + 64 * index; an index is never used twice. */
 #define HANDLE_BASE UINT64_C(0x760000000000)
 
+/* All handles of the process, dead ones too; grows, never shrinks. */
 static struct {
     enum vg_handle_kind kind;
     void *object;
@@ -212,6 +222,9 @@ static struct {
 } * slot;
 static size_t nslots, room;
 
+/* The number looks like a pointer that nothing is mapped at, so a program
+ * that follows it crashes at once.  64 apart: no handle is another plus a
+ * field's offset. */
 void *vg_drv_handle(enum vg_handle_kind kind, void *object,
                     struct vg_context *owner)
 {
@@ -263,6 +276,7 @@ static void destroy_object(enum vg_handle_kind kind, void *object)
         free(object);
 }
 
+/* A slot is marked first: a destructor may look its own handles up. */
 void vg_drv_destroy_owned(struct vg_context *owner)
 {
     for (size_t i = 0; i < nslots; i++) {
@@ -277,6 +291,7 @@ void vg_drv_destroy_owned(struct vg_context *owner)
 
 /* --- from names to entry points ------------------------------------------ */
 
+/* All entry points with the CUDA version that brought each (VG_API). */
 static const struct {
     const char *name;
     int suffix_length, since;
@@ -288,9 +303,12 @@ static const struct {
 #undef ROW
 };
 
+/* CUdriverProcAddressQueryResult. */
 enum { SYMBOL_FOUND = 0, SYMBOL_UNKNOWN = 1, SYMBOL_TOO_NEW = 2 };
 
-/* The newest version of `name` that is not newer than `version`. */
+/* The newest version of `name` that is not newer than `version`: asked for
+ * cuMemAlloc by a program of CUDA 3.2 or later, it finds cuMemAlloc_v2.  The
+ * table lists versions in ascending order. */
 static void *find_symbol(const char *name, int version, int *status)
 {
     int best = -1;

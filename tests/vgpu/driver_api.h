@@ -16,6 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* ---- types -------------------------------------------------------------- */
+
+/* Handles are pointers to structures that exist in no file: only the driver
+ * that made one knows what it means. */
 typedef int CUresult;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
@@ -34,6 +38,7 @@ typedef void CUhostFn(void *user);
 typedef void CUstreamCallback(CUstream stream, CUresult status, void *user);
 typedef size_t CUoccupancyB2DSize(int block_size);
 
+/* Streams without a handle, and the keys of a launch's `extra` list. */
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 #define CU_LAUNCH_PARAM_END ((void *)0x0)
@@ -110,9 +115,14 @@ typedef size_t CUoccupancyB2DSize(int block_size);
     X(CUDA_ERROR_INVALID_CLUSTER_SIZE, 912, "invalid cluster configuration")  \
     X(CUDA_ERROR_UNKNOWN, 999, "unknown error")
 
+/* The numbers are the driver's: callers compare with those of cuda.h. */
 #define VG_ERROR_ENUM(name, value, text) name = value,
 enum { VG_ERRORS(VG_ERROR_ENUM) };
 
+/* ---- numbers ------------------------------------------------------------ */
+
+/* CUdevice_attribute: those that the driver answers with more than 0 (see
+ * driver_profile.c), and the last that CUDA 13.0 knows. */
 enum {
     CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
     CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X = 2,
@@ -144,6 +154,7 @@ enum {
     CU_DEVICE_ATTRIBUTE_LAST_KNOWN = 142
 };
 
+/* CUfunction_attribute. */
 enum {
     CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
     CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
@@ -163,6 +174,7 @@ enum {
     CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE = 15
 };
 
+/* CUpointer_attribute, as far as it says something about device memory. */
 enum {
     CU_POINTER_ATTRIBUTE_CONTEXT = 1,
     CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
@@ -176,6 +188,8 @@ enum {
 };
 enum { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2 };
 
+/* CUjit_option: the four of the logs.  Sizes travel in the option values
+ * themselves. */
 enum {
     CU_JIT_INFO_LOG_BUFFER = 3,
     CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES = 4,
@@ -183,6 +197,7 @@ enum {
     CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6
 };
 
+/* Flags and modes of streams, captures and events. */
 enum { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
 enum {
     CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
@@ -196,6 +211,8 @@ enum {
 };
 enum { CU_EVENT_DISABLE_TIMING = 2 };
 
+/* CUlaunchAttributeID: the three that change a launch; others are accepted
+ * and ignored up to the last known one. */
 enum {
     CU_LAUNCH_ATTRIBUTE_IGNORE = 0,
     CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
@@ -204,6 +221,8 @@ enum {
     CU_LAUNCH_ATTRIBUTE_LAST_KNOWN = 18
 };
 
+/* CUlaunchAttribute and CUlaunchConfig have the driver's layout: the value
+ * starts at byte 8 and takes 64. */
 typedef struct {
     int id;
     char pad[4];
@@ -226,12 +245,18 @@ typedef struct {
     unsigned numAttrs;
 } CUlaunchConfig;
 
+/* What cuCtxCreate_v4 takes: execution affinity needs MPS, and CIG graphics;
+ * neither exists here. */
 typedef struct {
     void *execAffinityParams;
     int numExecAffinityParams;
     void *cigParams;
 } CUctxCreateParams;
 
+/* ---- functions ---------------------------------------------------------- */
+
+/* A suffix is part of the exported name only: programs ask cuGetProcAddress
+ * for the name without it. */
 #define VG_API(X)                                                             \
     X(cuInit, , 2000, (unsigned flags))                                       \
     X(cuDriverGetVersion, , 2020, (int *version))                             \

@@ -2,22 +2,32 @@
  *
  * driver_context.c: contexts: the primary one with its reference count, any
  * number of others, and the stack of current ones that each thread has.
+ *
+ * A thread's current context is the top of its stack.  The stack has handles,
+ * not pointers: a destroyed context stays on it, and every call that needs it
+ * fails until the thread pops it.
  */
 #include "driver.h"
 
 #include <stdlib.h>
 
+/* STACK: contexts that one thread may push; the driver names no limit.
+ * LIMITS: CUlimit's numbers, from the stack size (0) to the persisting part
+ * of L2 (6). */
 enum { STACK = 64, LIMITS = 7, LIMIT_STACK_SIZE = 0 };
 
 /* Handles, since a context may die while it is on other threads' stacks. */
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;
 
+/* NULL for a handle that is dead or no context's. */
 static struct vg_context *find(CUcontext handle)
 {
     return vg_drv_object(VG_H_CONTEXT, handle);
 }
 
+/* The order of the answers is the driver's: not initialised, no context,
+ * destroyed, then what a failed launch has left. */
 CUresult vg_drv_current(struct vg_context **ctx)
 {
     *ctx = depth ? find(stack[depth - 1]) : NULL;
@@ -29,7 +39,8 @@ CUresult vg_drv_current(struct vg_context **ctx)
     return (*ctx)->sticky;
 }
 
-/* A context with CUDA's default limits (stack, printf, heap, ...). */
+/* A context with CUDA's default limits (stack, printf, heap, ...), which is
+ * nobody's current one yet; NULL without memory. */
 static struct vg_context *create(unsigned flags)
 {
     static const size_t limit[LIMITS] = {1024, 1 << 20, 8 << 20, 2,
@@ -124,6 +135,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags)
     return CUDA_SUCCESS;
 }
 
+/* Needs no context: programs ask before they retain one. */
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags,
                                     int *active)
 {
@@ -158,7 +170,8 @@ CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-/* Execution affinity needs MPS, which is not here. */
+/* Execution affinity needs MPS (the multi-process service), which is not
+ * here. */
 CUresult cuCtxCreate_v3(CUcontext *ctx, void *affinity, int n, unsigned flags,
                         CUdevice device)
 {
@@ -167,6 +180,7 @@ CUresult cuCtxCreate_v3(CUcontext *ctx, void *affinity, int n, unsigned flags,
     return cuCtxCreate_v2(ctx, flags, device);
 }
 
+/* The newest form.  CUDA in graphics (cigParams) is not here either. */
 CUresult cuCtxCreate_v4(CUcontext *ctx, CUctxCreateParams *params,
                         unsigned flags, CUdevice device)
 {
@@ -175,7 +189,8 @@ CUresult cuCtxCreate_v4(CUcontext *ctx, CUctxCreateParams *params,
     return cuCtxCreate_v2(ctx, flags, device);
 }
 
-/* If it is current to this thread, it is popped from the stack. */
+/* If it is current to this thread, it is popped from the stack.  The primary
+ * context is not destroyed so: it has its own release. */
 CUresult cuCtxDestroy_v2(CUcontext ctx)
 {
     VG_ENTRY;
@@ -192,6 +207,7 @@ CUresult cuCtxDestroy_v2(CUcontext ctx)
 
 /* --- the thread's stack -------------------------------------------------- */
 
+/* A full stack is refused as an invalid context: it is a leak of pushes. */
 CUresult cuCtxPushCurrent_v2(CUcontext ctx)
 {
     VG_ENTRY;
@@ -217,7 +233,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext *ctx)
     return CUDA_SUCCESS;
 }
 
-/* Replaces the top of the stack; NULL pops it. */
+/* Replaces the top of the stack, or makes it the only one; NULL pops it. */
 CUresult cuCtxSetCurrent(CUcontext ctx)
 {
     VG_ENTRY;
@@ -248,6 +264,7 @@ CUresult cuCtxGetCurrent(CUcontext *ctx)
 
 /* --- what a context says ------------------------------------------------- */
 
+/* There is one device, 0. */
 CUresult cuCtxGetDevice(CUdevice *device)
 {
     VG_ENTRY;
@@ -261,6 +278,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
     return CUDA_SUCCESS;
 }
 
+/* As they were given at its creation, or to the primary one since. */
 CUresult cuCtxGetFlags(unsigned *flags)
 {
     VG_ENTRY;
@@ -283,6 +301,7 @@ static CUresult given_or_current(CUcontext ctx, struct vg_context **c)
     return *c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
+/* Unique in the process and never reused, unlike a context's address. */
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *id)
 {
     VG_ENTRY;
@@ -296,6 +315,7 @@ CUresult cuCtxGetId(CUcontext ctx, unsigned long long *id)
     return CUDA_SUCCESS;
 }
 
+/* That of the _v2 functions, through which every context here is made. */
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned *version)
 {
     VG_ENTRY;
@@ -309,6 +329,7 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned *version)
     return CUDA_SUCCESS;
 }
 
+/* What was set last, or CUDA's default. */
 CUresult cuCtxGetLimit(size_t *value, int limit)
 {
     VG_ENTRY;
@@ -356,7 +377,8 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
     return CUDA_SUCCESS;
 }
 
-/* All work is done already; reports a sticky error. */
+/* All work is done already; reports a sticky error, which is what programs
+ * call it for after a launch. */
 CUresult cuCtxSynchronize(void)
 {
     VG_ENTRY;

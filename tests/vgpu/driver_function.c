@@ -5,12 +5,17 @@
  *
  * Registers: PTX has no register allocation, so the number is an estimate,
  * the most 32-bit values alive at once, capped by what the launch directives
- * leave to each thread.  Nothing is refused because of it.
+ * leave to each thread.  Nothing is refused because of it.  It is used where
+ * a real driver's number would be: in attributes and in occupancy, on which a
+ * server's choice of grid depends.
  */
 #include "driver.h"
 
+/* Registers of an SM, the same from sm_80 to sm_120, and the bytes of shared
+ * memory that the system takes from every block. */
 enum { REGISTERS_SM = 65536, RESERVED_SHARED = 1024 };
 
+/* v, or the nearer end of [lo, hi]. */
 static int clamp(int64_t v, int lo, int hi)
 {
     return v < lo ? lo : v > hi ? hi : (int)v;
@@ -68,6 +73,8 @@ int vg_drv_occupancy(const struct vg_function *f, int threads,
 
 /* --- attributes ---------------------------------------------------------- */
 
+/* .reqnctapercluster in the PTX makes a launch without cluster dimensions
+ * take them, and one with others fail. */
 static bool needs_cluster(const struct vg_function *f)
 {
     return f->ptx->cluster[0] != 0;
@@ -174,6 +181,7 @@ CUresult cuFuncSetCacheConfig(CUfunction fn, int config)
     return CUDA_SUCCESS;
 }
 
+/* No context needed, as for the next two: they say what was in the PTX. */
 CUresult cuFuncGetModule(CUmodule *module, CUfunction fn)
 {
     VG_ENTRY;
@@ -198,6 +206,8 @@ CUresult cuFuncGetName(const char **name, CUfunction fn)
     return CUDA_SUCCESS;
 }
 
+/* Offset and size in the parameter buffer; bytes may be left out.  Callers
+ * count parameters by asking until this fails. */
 CUresult cuFuncGetParamInfo(CUfunction fn, size_t i, size_t *offset,
                             size_t *bytes)
 {
@@ -215,6 +225,8 @@ CUresult cuFuncGetParamInfo(CUfunction fn, size_t i, size_t *offset,
 
 /* --- occupancy ----------------------------------------------------------- */
 
+/* A block that could not be launched at all has an occupancy of 0.  The flag
+ * is about caching of global loads, which changes nothing since sm_70. */
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int *blocks, CUfunction fn, int block_size, size_t dynamic, unsigned flags)
 {
@@ -234,6 +246,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     return CUDA_SUCCESS;
 }
 
+/* Without flags. */
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
                                                      CUfunction fn,
                                                      int block_size,
@@ -244,7 +257,7 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks,
 }
 
 /* What each of `blocks` resident blocks can have, whatever the attribute now
- * allows. */
+ * allows, rounded down to the unit of 128 bytes in which it is given out. */
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic,
                                                  CUfunction fn, int blocks,
                                                  int block_size)

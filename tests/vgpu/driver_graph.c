@@ -8,14 +8,22 @@
  * Driver API, "Stream Management"): what may not be called while capturing,
  * how an event carries a capture to another stream, and that every such fork
  * must be joined before the end.  A broken rule invalidates the capture.
+ *
+ * Life of a capture: begun in one stream (the origin), other streams join it
+ * by waiting for an event that was recorded in it, and are joined again when a
+ * capturing stream waits for an event behind their last work.  It ends in the
+ * origin, as a graph or, if a rule was broken, as an error.
  */
 #include "driver.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
+/* Streams of one capture beside its origin; the driver names no limit. */
 enum { MAX_FORKS = 64 };
 
+/* A capture that is running.  id: what events remember, since a capture may
+ * end while they live. */
 struct vg_capture {
     uint64_t id;
     struct vg_stream *origin;
@@ -26,7 +34,7 @@ struct vg_capture {
     bool is_broken;
     struct vg_work *work;
     int nwork, room;
-    uint64_t nops; /* numbers work and event records */
+    uint64_t nops; /* numbers the work, for last_op and events */
     struct vg_capture *next;
 };
 
@@ -78,6 +86,7 @@ CUresult vg_drv_capture_forbids_default(const char *what)
     return r;
 }
 
+/* What has been recorded stays until the end, where it is thrown away. */
 CUresult vg_drv_capture_break(struct vg_stream *s, CUresult error)
 {
     s->capture->is_broken = true;
@@ -119,7 +128,8 @@ void vg_drv_capture_record(struct vg_stream *s, struct vg_event *e)
     e->op = s->last_op;
 }
 
-/* A stream that waits for a captured event joins its capture. */
+/* A stream that waits for a captured event joins its capture.  Until it has
+ * been joined again (join_stream) the capture cannot end. */
 static CUresult fork_stream(struct vg_capture *c, struct vg_stream *s)
 {
     if (c->nforks == MAX_FORKS)
@@ -152,6 +162,10 @@ static void join_stream(struct vg_stream *s, const struct vg_event *e)
     s->is_joined = false;
 }
 
+/* Four cases: an event of no capture (nothing to do, but a capturing stream
+ * must not depend on work outside), of another capture (a merge breaks both),
+ * of this one in a stream that does not capture yet (it joins), and in one
+ * that does (the event's stream may be joined). */
 CUresult vg_drv_capture_wait(struct vg_stream *s, struct vg_event *e)
 {
     struct vg_capture *c = find_capture(e->capture);
@@ -206,6 +220,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, int mode)
 }
 VG_ALIAS(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture_v2);
 
+/* A list of n and what each owns. */
 static void free_work(struct vg_work *work, int n)
 {
     for (int i = 0; i < n; i++)
@@ -286,6 +301,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 }
 VG_ALIAS(cuStreamEndCapture_ptsz, cuStreamEndCapture);
 
+/* A broken capture still counts as one until it is ended. */
 CUresult cuStreamIsCapturing(CUstream stream, int *status)
 {
     VG_ENTRY;
@@ -335,6 +351,7 @@ void vg_drv_stream_destroy(struct vg_stream *s)
 
 /* --- graphs -------------------------------------------------------------- */
 
+/* Either kind: a captured graph or an executable one. */
 void vg_drv_graph_destroy(struct vg_graph *g)
 {
     free_work(g->work, g->nwork);
@@ -342,7 +359,7 @@ void vg_drv_graph_destroy(struct vg_graph *g)
 }
 
 /* A copy of a list of work with its own parameters; NULL when out of
- * memory. */
+ * memory.  One entry more than n, so that an empty list is no NULL. */
 static struct vg_work *copy_work(const struct vg_work *work, int n)
 {
     struct vg_work *copy = calloc((size_t)n + 1, sizeof *copy);
@@ -398,6 +415,7 @@ static CUresult find_exec(CUgraphExec exec, CUstream stream,
     return *g ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Nothing to upload; the handles are checked all the same. */
 CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
 {
     VG_ENTRY;
@@ -408,7 +426,8 @@ CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
 }
 VG_ALIAS(cuGraphUpload_ptsz, cuGraphUpload);
 
-/* Runs the list; the first error ends it. */
+/* Runs the list; the first error ends it.  In a capturing stream it
+ * would become a child graph, which these lists do not have. */
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
     VG_ENTRY;
@@ -441,6 +460,7 @@ CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count)
     return CUDA_SUCCESS;
 }
 
+/* kind: a graph's handle does not destroy an executable one. */
 static CUresult destroy_graph(enum vg_handle_kind kind, const void *handle)
 {
     struct vg_graph *g = vg_drv_object(kind, handle);

@@ -4,6 +4,9 @@
  *
  * A launch is validated when it is called, as in the driver, so that a
  * captured launch is refused at capture.  Parameters are copied then, too.
+ *
+ * Order: grid, block, cluster, dynamic shared memory, residency, parameters.
+ * Each refusal names the kernel, what was asked for and what is allowed.
  */
 #include "driver.h"
 
@@ -11,7 +14,7 @@
 
 /* --- validation ---------------------------------------------------------- */
 
-/* kernel 'NAME': WHAT GOT, LIMIT ALLOWED */
+/* The text of a refusal: kernel 'NAME': WHAT GOT, LIMIT ALLOWED. */
 static CUresult refuse(const struct vg_function *f, CUresult error,
                        const char *what, unsigned long long got,
                        const char *limit, unsigned long long allowed)
@@ -20,7 +23,8 @@ static CUresult refuse(const struct vg_function *f, CUresult error,
                         what, got, limit, allowed);
 }
 
-/* CUDA C++ Programming Guide, technical specifications. */
+/* 2^31 - 1 by 65,535 by 65,535 (CUDA C++ Programming Guide, technical
+ * specifications). */
 static CUresult check_grid(const struct vg_function *f, const uint32_t grid[3])
 {
     static const unsigned most[3] = {INT32_MAX, 65535, 65535};
@@ -101,6 +105,7 @@ static CUresult check_residency(const struct vg_function *f,
     return CUDA_SUCCESS;
 }
 
+/* All checks that need no parameters.  Fills in w's cluster. */
 static CUresult validate(const struct vg_function *f, struct vg_work *w)
 {
     CUresult r = check_grid(f, w->launch.grid);
@@ -116,14 +121,15 @@ static CUresult validate(const struct vg_function *f, struct vg_work *w)
 
 /* --- parameters ---------------------------------------------------------- */
 
-/* 0 when the function is gone. */
+/* 0 when the function is gone, as when a graph outlives its module. */
 size_t vg_drv_params_bytes(const struct vg_work *w)
 {
     const struct vg_function *f = vg_drv_function(w->launch.fn);
     return f ? f->ptx->param_bytes : 0;
 }
 
-/* extra: a list of key, value with one buffer that is laid out already. */
+/* extra: a list of key, value with one buffer that is laid out already (CUDA
+ * Driver API, cuLaunchKernel).  Any other key is an error. */
 static CUresult read_extra(void **extra, const void **buffer, size_t *size)
 {
     for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
@@ -176,7 +182,10 @@ static CUresult gather_params(const struct vg_function *f, void **params,
 
 /* --- running ------------------------------------------------------------- */
 
-/* 256 bytes of zeros, in which the blocks of a cooperative grid meet. */
+/* 256 bytes of zeros, in which the blocks of a cooperative grid meet: the
+ * workspace that grid.sync() finds through %envreg1 and 2.  Kept by the
+ * context, and cleared for each launch, since a faulted one leaves it half
+ * way. */
 static CUresult grid_barrier(struct vg_context *ctx)
 {
     enum { BYTES = 256 };
@@ -189,7 +198,10 @@ static CUresult grid_barrier(struct vg_context *ctx)
     return r;
 }
 
-/* Runs the grid.  An error of the kernel itself (700 and above) is sticky. */
+/* Runs the grid.  An error of the kernel itself (700 and above) is sticky; one
+ * of the host (out of memory) is not.  A programmatic launch is one only when
+ * the work before it was a launch in the same stream: anything else in between
+ * has ended when it starts. */
 CUresult vg_drv_run_launch(struct vg_context *ctx, const struct vg_work *w)
 {
     const struct vg_function *f = vg_drv_function(w->launch.fn);
@@ -212,6 +224,8 @@ CUresult vg_drv_run_launch(struct vg_context *ctx, const struct vg_work *w)
     memcpy(c.grid, w->launch.grid, sizeof c.grid);
     memcpy(c.block, w->launch.block, sizeof c.block);
     memcpy(c.cluster, w->launch.cluster, sizeof c.cluster);
+    /* The address of the workspace, high word first (grid.sync reads it
+     * from %envreg1 and %envreg2). */
     if (w->launch.cooperative) {
         CUresult r = grid_barrier(ctx);
         if (r)
@@ -232,7 +246,8 @@ CUresult vg_drv_run_launch(struct vg_context *ctx, const struct vg_work *w)
 
 /* --- entry points -------------------------------------------------------- */
 
-/* What all three ways to launch share. */
+/* What all three ways to launch share.  Takes over nothing but w's copy of
+ * the parameters: the caller's may change as soon as this returns. */
 static CUresult launch(struct vg_work *w, CUstream handle, void **params,
                        void **extra)
 {
@@ -260,6 +275,8 @@ static CUresult launch(struct vg_work *w, CUstream handle, void **params,
     return r ? r : vg_drv_submit(ctx, s, w);
 }
 
+/* The three ways to launch differ in what they can say; no attribute: an
+ * ordinary grid. */
 CUresult cuLaunchKernel(CUfunction fn, unsigned gx, unsigned gy, unsigned gz,
                         unsigned bx, unsigned by, unsigned bz,
                         unsigned dynamic, CUstream stream, void **params,
@@ -275,7 +292,7 @@ CUresult cuLaunchKernel(CUfunction fn, unsigned gx, unsigned gy, unsigned gz,
 }
 VG_ALIAS(cuLaunchKernel_ptsz, cuLaunchKernel);
 
-/* Without `extra`, as in the driver. */
+/* As cuLaunchKernel, without `extra`; all blocks must be resident at once. */
 CUresult cuLaunchCooperativeKernel(CUfunction fn, unsigned gx, unsigned gy,
                                    unsigned gz, unsigned bx, unsigned by,
                                    unsigned bz, unsigned dynamic,
@@ -316,6 +333,7 @@ static CUresult apply(const CUlaunchAttribute *a, struct vg_work *w)
     return CUDA_SUCCESS;
 }
 
+/* Attributes are applied in their order; a later one wins. */
 CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction fn,
                           void **params, void **extra)
 {

@@ -4,6 +4,11 @@
  *
  * The bytes are mem.c's.  Here is who owns an allocation, so that a context
  * takes its memory with it, and the driver's rules for each call.
+ *
+ * Copies and fills are units of work (struct vg_work): the asynchronous calls
+ * submit them to their stream, which runs them at once or, while it captures,
+ * keeps them for the graph.  The synchronous calls submit to the default
+ * stream, which cannot capture.
  */
 #include "driver.h"
 
@@ -11,6 +16,8 @@
 
 /* --- ownership ----------------------------------------------------------- */
 
+/* Who made which allocation.  The order does not matter: freeing moves the
+ * last entry into the gap. */
 static struct allocation {
     CUdeviceptr at;
     struct vg_context *ctx;
@@ -32,7 +39,8 @@ static bool own(struct vg_context *ctx, CUdeviceptr at)
     return true;
 }
 
-/* The entry of the allocation that starts at `at`, or nowned. */
+/* The entry of the allocation that starts at `at`, or nowned.  From the end:
+ * what was allocated last is usually freed first. */
 static size_t find(CUdeviceptr at)
 {
     size_t i = nowned;
@@ -41,6 +49,7 @@ static size_t find(CUdeviceptr at)
     return i ? i - 1 : nowned;
 }
 
+/* Releases without asking whether a capture forbids it. */
 void vg_drv_free(CUdeviceptr at)
 {
     size_t i = find(at);
@@ -57,6 +66,8 @@ void vg_drv_memory_release(struct vg_context *owner)
             vg_drv_free(owned[i].at);
 }
 
+/* The report says what was asked for: out-of-memory in a test is a size that
+ * went wrong. */
 CUresult vg_drv_alloc(struct vg_context *ctx, uint64_t bytes, unsigned flags,
                       const char *name, CUdeviceptr *at)
 {
@@ -98,6 +109,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
     return alloc(at, bytes, 0);
 }
 
+/* Not an entry point of the CUDA API, so the guard is spelt out: VG_ENTRY
+ * returns a CUresult. */
 unsigned long long vgpu_alloc_sparse(unsigned long long bytes)
 {
     struct vg_guard guard __attribute__((cleanup(vg_drv_unlock))) =
@@ -119,6 +132,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width,
     return alloc(at, bytes, 0);
 }
 
+/* cuMemFree of 0 is allowed and does nothing; any other address must be the
+ * exact start of a live allocation. */
 static CUresult release(CUdeviceptr at)
 {
     struct vg_context *ctx;
@@ -166,6 +181,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *at, size_t bytes, CUstream stream)
 }
 VG_ALIAS(cuMemAllocAsync_ptsz, cuMemAllocAsync);
 
+/* At once: a stream has nothing left that could use the memory. */
 CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream)
 {
     VG_ENTRY;
@@ -174,6 +190,7 @@ CUresult cuMemFreeAsync(CUdeviceptr at, CUstream stream)
 }
 VG_ALIAS(cuMemFreeAsync_ptsz, cuMemFreeAsync);
 
+/* Sparse allocations use none of the capacity (vgpu.h). */
 CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
 {
     VG_ENTRY;
@@ -207,11 +224,13 @@ CUresult cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
     return *at ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* The older name, without flags. */
 CUresult cuMemAllocHost_v2(void **at, size_t bytes)
 {
     return cuMemHostAlloc(at, bytes, 0);
 }
 
+/* Not looked up: a wrong pointer is the C library's to report. */
 CUresult cuMemFreeHost(void *at)
 {
     VG_ENTRY;
@@ -236,6 +255,7 @@ CUresult cuMemHostRegister_v2(void *at, size_t bytes, unsigned flags)
     return at && bytes && flags < 16 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* The counterpart; which range it was is not remembered. */
 CUresult cuMemHostUnregister(void *at)
 {
     VG_ENTRY;
@@ -248,7 +268,8 @@ CUresult cuMemHostUnregister(void *at)
 
 /* --- copies and fills ---------------------------------------------------- */
 
-/* Turns a refused transfer into an error that says where it reached. */
+/* Turns a refused transfer into an error that says where it reached; at, n:
+ * the device's side of it. */
 static CUresult refused(enum vg_mem_status s, uint64_t at, uint64_t n,
                         const char *what)
 {
@@ -303,7 +324,8 @@ CUresult vg_drv_run_fill(const struct vg_work *w)
 }
 
 /* Submits to a stream.  is_sync: one of the calls without a stream, which
- * work in the default stream and wait. */
+ * work in the default stream and wait, so they may not be called while a
+ * capture is on. */
 static CUresult submit(CUstream handle, bool is_sync, struct vg_work *work)
 {
     struct vg_context *ctx;
@@ -314,6 +336,8 @@ static CUresult submit(CUstream handle, bool is_sync, struct vg_work *work)
     return r ? r : vg_drv_submit(ctx, s, work);
 }
 
+/* One copy in any direction; the flags say which addresses are the host's.
+ * 0 bytes are a success whatever the pointers, as in the driver. */
 static CUresult copy(CUstream stream, bool is_sync, bool to_host,
                      bool from_host, uint64_t dst, uint64_t src, size_t n)
 {
@@ -329,6 +353,9 @@ static uint64_t address(const void *p)
     return (uint64_t)(uintptr_t)p;
 }
 
+/* The entry points differ in direction, in the stream, and in whether they
+ * wait.  The _ptds and _ptsz names are what a program compiled for per-thread
+ * default streams asks for. */
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t n)
 {
     VG_ENTRY;
@@ -396,6 +423,7 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t n,
 }
 VG_ALIAS(cuMemcpyAsync_ptsz, cuMemcpyAsync);
 
+/* count elements of `width` bytes; alignment is checked when it runs. */
 static CUresult fill(CUstream stream, bool is_sync, CUdeviceptr dst,
                      uint32_t value, unsigned width, size_t count)
 {

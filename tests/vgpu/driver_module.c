@@ -5,12 +5,17 @@
  * A module is PTX text.  Loading parses it, gives its variables device
  * memory, and lowers every kernel at once, so that an instruction which the
  * virtual GPU does not know is an error here and never a surprise later.
+ *
+ * A module owns its PTX, its variables' memory and its lowered kernels, and
+ * all of them end with it.
  */
 #include "driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Bytes of shared memory that a kernel may declare, and the most that a
+ * launch gives it without the opt-in attribute. */
 enum { STATIC_LIMIT = 48 * 1024 };
 
 /* --- which PTX runs here ------------------------------------------------- */
@@ -50,7 +55,8 @@ static CUresult check_target(const struct ptx_module *m)
 
 /* --- variables ----------------------------------------------------------- */
 
-/* The device address of a variable of the module: vg_compile asks for it. */
+/* The device address of a variable of the module: vg_compile asks for it.  0
+ * for a shared variable, which has a place in each block and no address. */
 static uint64_t where(void *module, const struct ptx_symbol *sym)
 {
     const struct vg_module *m = module;
@@ -60,8 +66,10 @@ static uint64_t where(void *module, const struct ptx_symbol *sym)
     return 0;
 }
 
-/* Memory for variable i, with its initial bytes; constants are read-only for
- * kernels.  Shared variables have no address here. */
+/* Memory for variable i, with its initial bytes; without any it is zero, and
+ * written as far as the checks go.  Constants are read-only for kernels.
+ * Shared variables have no address here.  Modules are not linked to each
+ * other, so an extern variable has no definition anywhere. */
 static CUresult place_variable(struct vg_module *m, int i)
 {
     const struct ptx_symbol *s = m->ptx->sym[i];
@@ -138,6 +146,7 @@ static CUresult lower(struct vg_module *m, const struct ptx_func *ptx)
     return f->handle ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Functions without .entry are lowered where they are called. */
 static CUresult lower_all(struct vg_module *m)
 {
     CUresult r = CUDA_SUCCESS;
@@ -158,6 +167,7 @@ void vg_drv_module_destroy(struct vg_module *m)
         vg_drv_forget(m->function[i].handle);
         vg_program_free(m->function[i].program);
     }
+    /* A module that failed early has no addresses, or not all of them. */
     for (int i = 0; m->address && i < m->ptx->nsyms; i++)
         if (m->address[i])
             vg_drv_free(m->address[i]);
@@ -194,7 +204,8 @@ static bool has_magic(const char *text)
     return true;
 }
 
-/* Text to module: parse, check the target, place variables, lower kernels. */
+/* Text to module: parse, check the target, place variables, lower kernels.  A
+ * failure on the way leaves nothing of it. */
 static CUresult load(struct vg_context *ctx, const char *text,
                      CUmodule *handle)
 {
@@ -223,8 +234,8 @@ static CUresult load(struct vg_context *ctx, const char *text,
     return r;
 }
 
-/* Puts the report into the caller's JIT error log.  Sizes arrive and leave
- * in the option values themselves, as in the driver. */
+/* Puts the report into the caller's JIT error log, cut to its room.  Sizes
+ * arrive and leave in the option values themselves, as in the driver. */
 static void fill_log(unsigned n, const int *options, void **values)
 {
     char *log = NULL;
@@ -264,6 +275,8 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n,
     return r;
 }
 
+/* All ways to load end in cuModuleLoadDataEx; a fat binary is recognised
+ * there by its first bytes and refused. */
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
     return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
@@ -274,7 +287,8 @@ CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
     return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
 }
 
-/* The file as a string, to be freed; NULL with *r set. */
+/* The file as a string, to be freed; NULL with *r set.  Grown as it is read,
+ * since a pipe has no size. */
 static char *read_text(const char *path, CUresult *r)
 {
     char *text = NULL;
@@ -346,7 +360,7 @@ CUresult cuModuleGetLoadingMode(int *mode)
 
 /* --- what is in a module ------------------------------------------------- */
 
-/* The module behind a handle, in a healthy context. */
+/* The module behind a handle, in a healthy context; *m is set only then. */
 static CUresult find_module(CUmodule handle, struct vg_module **m)
 {
     struct vg_context *ctx;
@@ -357,6 +371,7 @@ static CUresult find_module(CUmodule handle, struct vg_module **m)
     return *m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/* By the exact (mangled) name; only entry functions have handles. */
 CUresult cuModuleGetFunction(CUfunction *fn, CUmodule module, const char *name)
 {
     VG_ENTRY;
@@ -376,6 +391,7 @@ CUresult cuModuleGetFunction(CUfunction *fn, CUmodule module, const char *name)
                         name);
 }
 
+/* Kernels only: functions without .entry have no handles. */
 CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module)
 {
     VG_ENTRY;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * driver_pointer.c: what the driver knows about an address.
+ *
+ * Programs ask to tell device memory from host memory, and libraries to find
+ * the allocation that a pointer is in.
  */
 #include "driver.h"
 
-/* The live allocation that holds at, or NULL. */
+/* The live allocation that holds at, or NULL: freed memory is unknown to the
+ * driver, though mem.c remembers it for messages. */
 static const struct vg_alloc *find_live(CUdeviceptr at)
 {
     const struct vg_alloc *a =

@@ -16,6 +16,9 @@
 #define MIB(n) ((n) << 20)
 #define KIB(n) ((n) << 10)
 
+/* In the order of struct vg_profile: id, name, architecture, SMs, memory,
+ * shared memory per block (opt-in) and per SM, threads and blocks per SM, L2,
+ * bus width, clocks in kHz.  An id is what VGPU_DEVICE says. */
 static const struct vg_profile profile_table[] = {
     {"a100", "NVIDIA A100-SXM4-80GB", 80, 108, GIB(80), KIB(163), KIB(164),
      2048, 32, MIB(40), 5120, 1593000, 1410000},
@@ -40,6 +43,7 @@ static const struct vg_profile profile_table[] = {
 };
 enum { NPROFILES = sizeof profile_table / sizeof *profile_table };
 
+/* NULL for an id that is in no row. */
 const struct vg_profile *vg_drv_profile(const char *id)
 {
     for (int i = 0; i < NPROFILES; i++)
@@ -68,6 +72,7 @@ CUresult vg_drv_check_device(CUdevice device)
 
 /* --- device queries ------------------------------------------------------ */
 
+/* *device is set even for a wrong ordinal; the error is what counts. */
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
     VG_ENTRY;
@@ -77,6 +82,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
     return vg_drv_check_device(ordinal);
 }
 
+/* One, whatever the host has. */
 CUresult cuDeviceGetCount(int *count)
 {
     VG_ENTRY;
@@ -119,6 +125,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* The older name, the same answer. */
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
     return cuDeviceGetUuid_v2(uuid, device);
@@ -137,6 +144,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
     return CUDA_SUCCESS;
 }
 
+/* arch is both digits: 100 is 10.0, 86 is 8.6. */
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 {
     VG_ENTRY;

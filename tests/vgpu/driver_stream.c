@@ -5,6 +5,10 @@
  * Work is done when it is submitted, so a stream is always idle: queries say
  * "ready" and waits return at once.  What remains real is validation, error
  * reporting, time, and stream capture (driver_graph.c).
+ *
+ * The default stream has no object here: NULL, CU_STREAM_LEGACY and
+ * CU_STREAM_PER_THREAD all mean it, and *stream is NULL for it throughout the
+ * driver.  It cannot capture.
  */
 #include "driver.h"
 
@@ -33,6 +37,8 @@ static CUresult run_call(const struct vg_work *w)
     return CUDA_SUCCESS;
 }
 
+/* Does one unit of work now.  After anything but a launch a programmatic
+ * launch has no primary that could still be running. */
 CUresult vg_drv_run(struct vg_context *ctx, const struct vg_work *work)
 {
     if (work->kind != VG_WORK_LAUNCH)
@@ -50,12 +56,15 @@ CUresult vg_drv_run(struct vg_context *ctx, const struct vg_work *work)
     return CUDA_ERROR_UNKNOWN;
 }
 
+/* Only launches own something: their parameters. */
 void vg_drv_work_free(struct vg_work *work)
 {
     if (work->kind == VG_WORK_LAUNCH)
         free(work->launch.params);
 }
 
+/* A capturing stream keeps the work, any other runs it at once; either way it
+ * is the caller's no more. */
 CUresult vg_drv_submit(struct vg_context *ctx, struct vg_stream *stream,
                        struct vg_work *work)
 {
@@ -112,6 +121,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags,
     return CUDA_SUCCESS;
 }
 
+/* Priority 0, the lowest. */
 CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 {
     return cuStreamCreateWithPriority(stream, flags, 0);
@@ -148,6 +158,7 @@ static CUresult wait_for(CUstream handle, const char *what)
     return s ? CUDA_SUCCESS : vg_drv_capture_forbids_default(what);
 }
 
+/* "Ready", always: CUDA_ERROR_NOT_READY never comes from here. */
 CUresult cuStreamQuery(CUstream stream)
 {
     VG_ENTRY;
@@ -155,6 +166,7 @@ CUresult cuStreamQuery(CUstream stream)
 }
 VG_ALIAS(cuStreamQuery_ptsz, cuStreamQuery);
 
+/* Returns the sticky error of a failed launch, if there is one. */
 CUresult cuStreamSynchronize(CUstream stream)
 {
     VG_ENTRY;
@@ -162,6 +174,7 @@ CUresult cuStreamSynchronize(CUstream stream)
 }
 VG_ALIAS(cuStreamSynchronize_ptsz, cuStreamSynchronize);
 
+/* What the stream was created with; the default stream has none. */
 CUresult cuStreamGetFlags(CUstream stream, unsigned *flags)
 {
     VG_ENTRY;
@@ -177,6 +190,7 @@ CUresult cuStreamGetFlags(CUstream stream, unsigned *flags)
 }
 VG_ALIAS(cuStreamGetFlags_ptsz, cuStreamGetFlags);
 
+/* After it was brought into the range. */
 CUresult cuStreamGetPriority(CUstream stream, int *priority)
 {
     VG_ENTRY;
@@ -192,6 +206,7 @@ CUresult cuStreamGetPriority(CUstream stream, int *priority)
 }
 VG_ALIAS(cuStreamGetPriority_ptsz, cuStreamGetPriority);
 
+/* That of the stream, which is the current one: others were refused. */
 CUresult cuStreamGetCtx(CUstream stream, CUcontext *out)
 {
     VG_ENTRY;
@@ -220,6 +235,7 @@ static CUresult submit_call(CUstream handle, struct vg_work *w)
     return vg_drv_submit(ctx, s, w);
 }
 
+/* The function runs before this returns, or when a graph does. */
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn *fn, void *user)
 {
     VG_ENTRY;
@@ -229,6 +245,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn *fn, void *user)
 }
 VG_ALIAS(cuLaunchHostFunc_ptsz, cuLaunchHostFunc);
 
+/* The older form, which is told stream and status; flags must be 0. */
 CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback *fn, void *user,
                              unsigned flags)
 {
@@ -277,6 +294,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
     return CUDA_SUCCESS;
 }
 
+/* A capture that the event is part of does not need it any more. */
 CUresult cuEventDestroy_v2(CUevent event)
 {
     VG_ENTRY;
@@ -316,12 +334,15 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags)
 }
 VG_ALIAS(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags);
 
+/* The older form, without flags. */
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     return cuEventRecordWithFlags(event, stream, 0);
 }
 VG_ALIAS(cuEventRecord_ptsz, cuEventRecord);
 
+/* An event outside a capture is always complete; one that a capture recorded
+ * cannot be asked. */
 static CUresult ask_event(CUevent event)
 {
     struct vg_event *e;
@@ -363,6 +384,7 @@ CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
     return CUDA_SUCCESS;
 }
 
+/* Before CUDA 12.8; the same answer. */
 CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
 {
     return cuEventElapsedTime_v2(ms, start, end);

@@ -25,6 +25,10 @@ static CUresult check_modes(int interleave, int promotion)
     return CUDA_SUCCESS;
 }
 
+/* Host arrays become one vg_tensor_map, unused dimensions 1, values cut to
+ * the width of its fields but kept out of range so that vg_tensor_check still
+ * refuses them.  Works without a context, as in the driver, and leaves *map
+ * alone on failure. */
 CUresult cuTensorMapEncodeTiled(void *map, int type, unsigned rank,
                                 void *address, const uint64_t *dim,
                                 const uint64_t *stride, const uint32_t *box,
@@ -71,7 +75,8 @@ CUresult cuTensorMapEncodeTiled(void *map, int type, unsigned rank,
     return CUDA_SUCCESS;
 }
 
-/* The same map for another tensor of the same shape. */
+/* The same map for another tensor of the same shape; all rules are checked
+ * again, since the address has one.  *map stays as it was on failure. */
 CUresult cuTensorMapReplaceAddress(void *map, void *address)
 {
     VG_ENTRY;

@@ -15,12 +15,15 @@
 
 #include <inttypes.h>
 
+/* Lets the next grid start.  Grids run one after the other here, and what the
+ * next one may rely on is checked in it. */
 static void launch_dependents(struct vg_warp *w, const struct vg_insn *i,
                               uint32_t mask)
 {
     (void)w, (void)i, (void)mask;
 }
 
+/* Per lane: another thread's wait does not help. */
 static void wait(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     (void)i;
@@ -32,6 +35,8 @@ static bool marked(const unsigned char *map, uint64_t sector)
     return map && map[sector / 8] >> (sector & 7) & 1;
 }
 
+/* Reads must not see what the previous grid wrote, and writes must not destroy
+ * what it still reads or writes. */
 void vg_grid_check(struct vg_warp *w, const struct vg_insn *i, int lane,
                    const struct vg_alloc *a, uint64_t addr, uint64_t bytes,
                    bool write)

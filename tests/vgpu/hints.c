@@ -3,10 +3,14 @@
  * hints.c: prefetch, applypriority, discard, createpolicy (PTX ISA 9.7.9.15
  * to 9.7.9.19).  Caches have no contents here, so these do nothing, except
  * that discard makes its bytes unwritten again.
+ *
+ * Their operands are still decoded and, where the instruction would fault on a
+ * bad address, checked: a kernel with a wrong hint is a wrong kernel.
  */
 #include "bits.h"
 #include "mem_ops.h"
 
+/* The handler of a hint that has no function. */
 static void nothing(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     (void)w;
@@ -48,6 +52,8 @@ static void line_hint(struct vg_warp *w, const struct vg_insn *i,
     }
 }
 
+/* applypriority.global.L2::evict_normal [a], 128 and
+ * discard.global.L2 [a], 128: the size is fixed by the ISA. */
 static bool decode_line(struct vg_dec *d, bool discard)
 {
     enum ptx_space space = PTX_GENERIC;
@@ -65,11 +71,14 @@ static bool decode_line(struct vg_dec *d, bool discard)
     return vg_in(d, 1, -1, 32);
 }
 
+/* Checked like an access, for the address must be valid, but moves nothing. */
 bool vg_decode_applypriority(struct vg_dec *d)
 {
     return decode_line(d, false);
 }
 
+/* The ISA lets later reads see any value; here they are reads of unwritten
+ * memory and fault. */
 bool vg_decode_discard(struct vg_dec *d)
 {
     return decode_line(d, true);
@@ -85,6 +94,8 @@ static void policy(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     vg_put64(vg_row(w, i->op[0]), v, mask);
 }
 
+/* Three forms: range [a], primary, total; fractional with an optional f32
+ * fraction; cvt of a 64-bit word.  Their operands are consumed and unused. */
 bool vg_decode_createpolicy(struct vg_dec *d)
 {
     int how = vg_mod_of(d, "fractional|range|cvt");

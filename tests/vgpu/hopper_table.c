@@ -4,6 +4,8 @@
  */
 #include "bulk_ops.h"
 
+/* The longest name that matches wins, so the order does not matter; arg tells
+ * instructions apart that share a decoder. */
 const struct vg_opcode vg_ops_hopper[] = {
     {"mbarrier", vg_decode_mbarrier, VG_C_SYNC, 0},
     {"cp.async.mbarrier.arrive", vg_decode_cp_async_mbarrier, VG_C_ASYNC, 0},

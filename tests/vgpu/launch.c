@@ -22,9 +22,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Instructions.  SLICE_IN_ORDER: a warp's turn with seed 0, long enough that a
+ * warp keeps its registers in the host's cache, short enough that spinning
+ * costs little.  WATCHDOG: a set without a store, barrier or exit for so long
+ * hangs.  LATE, EAGER: see is_late. */
 #define SLICE_IN_ORDER 8192
 #define WATCHDOG (UINT64_C(1) << 27)
 #define LATE 16384 /* instructions without progress */
+#define EAGER_PERIOD 8 /* seeds, of which one is eager */
+#define EAGER 3
+/* Host threads of one launch, at most. */
 #define MAX_WORKERS 256
 
 /* What the workers of a launch share. */
@@ -52,6 +59,8 @@ static uint64_t splitmix(uint64_t *s)
     return z ^ (z >> 31);
 }
 
+/* The CTA's own stream, so that its decisions do not depend on what ran
+ * beside it. */
 uint64_t vg_random(struct vg_cta *cta)
 {
     return splitmix(&cta->rng);
@@ -95,11 +104,13 @@ struct arena {
     struct vg_warp **alive;        /* warps that have not ended */
 };
 
+/* n, raised to a multiple of unit. */
 static size_t round_up(uint64_t n, size_t unit)
 {
     return (size_t)((n + unit - 1) / unit * unit);
 }
 
+/* Also for an arena that got only a part of its memory: it was zeroed. */
 static void arena_free(struct arena *a)
 {
     free(a->set.cta);
@@ -111,7 +122,11 @@ static void arena_free(struct arena *a)
     free(a->alive);
 }
 
-/* False when memory is short; arena_free cleans up either way. */
+/* Sizes everything for the largest set of this launch: the program and the
+ * block are the same for all.  Registers start at multiples of 64, a host
+ * vector; shared memory at multiples of 1024, as the hardware's does, which
+ * 128-byte swizzles rely on.  False when memory is short; arena_free cleans
+ * up either way. */
 static bool arena_init(struct arena *a, const struct run *r, unsigned nwarps)
 {
     const struct vg_program *p = r->launch.program;
@@ -133,7 +148,8 @@ static bool arena_init(struct arena *a, const struct run *r, unsigned nwarps)
            a->registers && a->shared && a->local;
 }
 
-/* blockIdx of CTA `rank` of cluster number `cluster`. */
+/* blockIdx of CTA `rank` of cluster number `cluster`: both are numbered x
+ * fastest, the cluster in the grid and the CTA in its cluster. */
 static void place_cta(struct vg_cta *c, const struct run *r, uint64_t cluster,
                       unsigned rank)
 {
@@ -157,6 +173,7 @@ static void start_warp(struct vg_warp *w, struct vg_cta *c, unsigned index,
 {
     struct vg_launch *l = c->launch;
     unsigned left = c->nthreads - index * VG_LANES;
+    /* group[] need not be cleared: ngroups says which of them exist. */
     memset(w, 0, offsetof(struct vg_warp, group));
     w->base[0] = registers;
     w->base[1] = l->constants + l->program->constant_bytes;
@@ -177,7 +194,8 @@ static void start_warp(struct vg_warp *w, struct vg_cta *c, unsigned index,
     }
 }
 
-/* CTA n of the set, number `set` in the grid. */
+/* CTA n of set number `set`: everything but the memory side.  Its random
+ * numbers depend on the seed and its place in the grid alone. */
 static void start_cta(struct arena *a, const struct run *r,
                       struct vg_worker *k, uint64_t set, unsigned n)
 {
@@ -236,7 +254,8 @@ static uint64_t slice(struct vg_set *s, uint64_t seed)
     return 1 + (r >> 8) % (UINT64_C(1) << (r % 12));
 }
 
-/* Runs one warp and drops it from the list when it has ended. */
+/* Runs one warp and drops it from the list when it has ended; the order of the
+ * others stays.  Returns the instructions it issued. */
 static uint64_t turn(struct arena *a, unsigned n, unsigned *alive,
                      uint64_t seed)
 {
@@ -252,7 +271,8 @@ static uint64_t turn(struct arena *a, unsigned n, unsigned *alive,
 }
 
 /* One turn for each warp, from `first` on; stops at the first that could
- * run when `once`. */
+ * run when `once` (with a seed, every turn begins with a draw).  0: nothing
+ * could run. */
 static uint64_t sweep(struct arena *a, unsigned first, unsigned *alive,
                       uint64_t seed, bool once)
 {
@@ -271,14 +291,18 @@ static uint64_t sweep(struct arena *a, unsigned first, unsigned *alive,
 }
 
 /* Time for an asynchronous copy to complete, though nobody is stuck: warps
- * may spin on what it brings; with a seed also now and then. */
+ * may spin on what it brings; with a seed also now and then, with some seeds
+ * often, so that code for copies that are early runs, too. */
 static bool is_late(struct vg_set *s, uint64_t seed)
 {
-    return s->idle > LATE || (seed && splitmix(&s->rng) % 64 == 0);
+    unsigned rarity = seed % EAGER_PERIOD == EAGER ? 4 : 64;
+    return s->idle > LATE || (seed && splitmix(&s->rng) % rarity == 0);
 }
 
 /* Ends when every warp has, when a fault with an earlier place in launch
- * order makes this set pointless, or by longjmp from a fault. */
+ * order makes this set pointless, or by longjmp from a fault.  When no warp
+ * can run, a copy that is under way is completed; when there is none either,
+ * it is a deadlock. */
 static void run_set(struct arena *a, const struct run *r)
 {
     struct vg_set *s = &a->set;
@@ -301,7 +325,8 @@ static void run_set(struct arena *a, const struct run *r)
     }
 }
 
-/* Keeps the fault that comes first in launch order. */
+/* Keeps the fault that comes first in launch order.  Sets behind it stop
+ * early, those before it run on: one of them may fault as well. */
 static void record_fault(struct run *r, struct vg_worker *k, uint64_t index)
 {
     pthread_mutex_lock(&r->lock);
@@ -318,7 +343,8 @@ static void record_fault(struct run *r, struct vg_worker *k, uint64_t index)
 }
 
 /* One set, from start to the memory side's clean-up, whatever happens
- * between. */
+ * between.  Nothing that lives across the setjmp is a changed local: all state
+ * is behind pointers. */
 static void run_guarded(struct run *r, struct vg_worker *k, struct arena *a,
                         uint64_t index)
 {
@@ -362,6 +388,7 @@ static void no_memory(struct run *r)
     pthread_mutex_unlock(&r->lock);
 }
 
+/* started: there is an id to join. */
 struct thread {
     pthread_t id;
     struct run *run;
@@ -444,7 +471,8 @@ static uint64_t volume(const uint32_t *d)
     return (uint64_t)d[0] * d[1] * d[2];
 }
 
-/* What the executor itself relies on. Limits of a device are the driver's. */
+/* What the executor itself relies on, so that unit tests may launch without a
+ * driver. Limits of a device are the driver's. */
 static bool check_config(const struct vg_program *p, const struct vg_config *c,
                          struct vg_result *out)
 {
@@ -474,7 +502,8 @@ static bool check_config(const struct vg_program *p, const struct vg_config *c,
     return true;
 }
 
-/* Sets by launch kind; nsets * ctas_per_set is the grid. */
+/* Sets by launch kind; nsets * ctas_per_set is the grid.  A cooperative grid
+ * is one set, clusters and all. */
 static void cut_grid(struct run *r)
 {
     const struct vg_config *c = &r->launch.config;
@@ -488,7 +517,9 @@ static void cut_grid(struct run *r)
     r->ctas_per_set = (unsigned)(volume(c->grid) / r->nsets);
 }
 
-/* The launch's own copy of the constant rows, parameters filled in. */
+/* The launch's own copy of the constant rows, parameters filled in: a
+ * parameter is read by every lane of every warp, and written here once.
+ * Registers' patches (op >= 0) are start_warp's. */
 static bool fill_constants(struct vg_launch *l)
 {
     const struct vg_program *p = l->program;
@@ -512,7 +543,7 @@ static bool fill_constants(struct vg_launch *l)
     return true;
 }
 
-/* No more threads than sets. */
+/* No more threads than sets; by default as many as the host has cores. */
 static unsigned thread_count(const struct run *r)
 {
     unsigned n = r->launch.config.threads;
@@ -525,6 +556,8 @@ static unsigned thread_count(const struct run *r)
     return n > r->nsets ? (unsigned)r->nsets : n;
 }
 
+/* *out is filled in every case and the caller's to free.  The hook at the end
+ * runs even when the one at the start failed: it finds nothing to do. */
 enum vg_code vg_launch(const struct vg_program *p, const struct vg_config *c,
                        struct vg_result *out)
 {

@@ -4,6 +4,10 @@
  *
  * Cache operators, eviction priorities and policies have no function here;
  * what they say about L1 goes to the counters.
+ *
+ * A load touches memory first and fills registers after that; a store lays its
+ * values out first, for the race detector wants to see them, and touches
+ * memory then.  Both serve the lanes in rounds, as vg_touch picks them.
  */
 #include "mem_ops.h"
 
@@ -17,6 +21,9 @@ struct ld_st {
 
 /* ---- words -------------------------------------------------------------- */
 
+/* Consumes the word of a state space; without one the address is generic.
+ * shared::cta and shared::cluster name the same addresses here: the CTA's
+ * rank is in the address (exec.h). */
 static enum ptx_space take_space(struct vg_dec *d)
 {
     static const enum ptx_space space[] = {
@@ -29,6 +36,10 @@ static enum ptx_space take_space(struct vg_dec *d)
     return k < 0 ? PTX_GENERIC : space[k];
 }
 
+/* Words come in the order of PTX ISA 9.7.9.8's syntax; those without a
+ * function are consumed so that nothing_left does not refuse them.  A strong
+ * access (volatile, relaxed and above) must see other CTAs' writes, so it is
+ * served by L2. */
 void vg_mem_words(struct vg_dec *d, struct vg_mem_words *m)
 {
     *m = (struct vg_mem_words){.space = take_space(d)};
@@ -53,6 +64,8 @@ void vg_mem_words(struct vg_dec *d, struct vg_mem_words *m)
     m->policy = vg_mod(d, "L2::cache_hint");
 }
 
+/* The policy's value means nothing here, but its row is appended, so that the
+ * register counts as read. */
 bool vg_mem_policy(struct vg_dec *d, const struct vg_mem_words *m, int k)
 {
     if (!m->policy)
@@ -62,6 +75,9 @@ bool vg_mem_policy(struct vg_dec *d, const struct vg_mem_words *m, int k)
     return vg_in(d, k, -1, 64);
 }
 
+/* A strong store and the strong load that reads it order two threads when
+ * one releases and the other acquires; the race detector keeps a clock per
+ * flag.  Global memory has no detector, nor anything to order here. */
 void vg_flag_order(struct vg_touch *t, const struct vg_mem_words *m,
                    bool write)
 {
@@ -80,6 +96,8 @@ void vg_flag_order(struct vg_touch *t, const struct vg_mem_words *m,
 
 /* ---- moving bytes ------------------------------------------------------- */
 
+/* The loops below have one width each, so that the compiler vectorises them;
+ * memcpy because the address need not be aligned when the check is off. */
 #define GATHER(T)                                                             \
     for (int l = 0; l < VG_LANES; l++) {                                      \
         T x;                                                                  \
@@ -87,6 +105,8 @@ void vg_flag_order(struct vg_touch *t, const struct vg_mem_words *m,
         out[l] = x;                                                           \
     }
 
+/* Reads all 32 lanes: vg_touch gave those outside the mask an address that
+ * can be read (touch.h). */
 void vg_gather(const struct vg_touch *t, unsigned at, unsigned bytes,
                uint64_t out[VG_LANES])
 {
@@ -114,6 +134,7 @@ void vg_gather(const struct vg_touch *t, unsigned at, unsigned bytes,
             d[l] = mask >> l & 1 ? (T)v[l] : d[l];                            \
     }
 
+/* Unlike vg_put32 and friends this one takes 64-bit values and cuts them. */
 void vg_put_row(void *row, unsigned bits, const uint64_t v[VG_LANES],
                 uint32_t mask)
 {
@@ -156,6 +177,7 @@ void vg_get_row(const void *row, unsigned bits, uint64_t v[VG_LANES])
     }
 }
 
+/* Sign-extends values of `bytes` bytes to 64 bits in place. */
 static void extend_sign(uint64_t v[VG_LANES], unsigned bytes)
 {
     unsigned up = 64 - 8 * bytes;
@@ -177,6 +199,9 @@ static void load_words(const struct vg_touch *t, unsigned at, void *row)
     vg_put32(row, v, t->mask);
 }
 
+/* Loads element e of a vector into its register.  A register may be wider
+ * than the element (PTX ISA 9.7.9.8: zero- or sign-extended).  128 bits are
+ * two 64-bit halves, the low row first. */
 static void load_element(const struct vg_touch *t, const struct ld_st *x,
                          unsigned e, void *row)
 {
@@ -197,7 +222,8 @@ static void load_element(const struct vg_touch *t, const struct ld_st *x,
     }
 }
 
-/* op: n destinations, address. */
+/* op: n destinations, address.  A destination may overlap the address row:
+ * vg_touch_begin has copied the addresses before anything is written. */
 static void ld(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     const struct ld_st *x = i->aux;
@@ -228,7 +254,9 @@ static int vector_length(struct vg_dec *d)
     return k < 0 ? 1 : length[k];
 }
 
-/* What ld and st have in common: words, type, vector length. */
+/* What ld and st have in common: words, type, vector length.  At most 256
+ * bits per lane: .v8.b32 and .v4.b64 are the widest there are (sm_100 has
+ * them).  The result is NULL after an error. */
 static struct ld_st *begin(struct vg_dec *d, enum vg_type *type)
 {
     struct ld_st *x = vg_keep(d, sizeof *x);
@@ -258,6 +286,7 @@ static int element(const struct vg_dec *d, const struct ld_st *x, int k, int e)
     return x->n == 1 && d->in->op[k].kind != PTX_OP_VEC ? -1 : e;
 }
 
+/* A vector operand must have as many elements as .v2, .v4 or .v8 says. */
 static bool check_length(struct vg_dec *d, const struct ld_st *x, int k)
 {
     if (!vg_has(d, k) || vg_elems(d, k) != x->n)
@@ -278,6 +307,7 @@ static bool register_width(struct vg_dec *d, struct ld_st *x, int k, int e,
     return true;
 }
 
+/* Destinations first, then the address: ld counts on that order. */
 bool vg_decode_ld(struct vg_dec *d)
 {
     enum vg_type type;
@@ -296,7 +326,9 @@ bool vg_decode_ld(struct vg_dec *d)
 
 /* ---- st ----------------------------------------------------------------- */
 
-/* Collects what the lanes write: x->bytes * x->n per lane, in lane order. */
+/* Collects what the lanes write: x->bytes * x->n per lane, in lane order.
+ * They are laid out before the checks because the race detector compares
+ * values: two lanes that write the same to one byte do not race. */
 static void stage(struct vg_warp *w, const struct vg_insn *i,
                   const struct ld_st *x, unsigned char *out)
 {
@@ -322,7 +354,9 @@ static void stage(struct vg_warp *w, const struct vg_insn *i,
     }
 }
 
-/* Writes staged values to memory. */
+/* Writes staged values to memory: one copy when the lanes lie side by side,
+ * as they do in nearly all stores of our kernels; else lane by lane in
+ * ascending order, with the usual sizes as constants for the compiler. */
 static void spill(const struct vg_touch *t, const unsigned char *v)
 {
     unsigned n = t->size;
@@ -353,10 +387,12 @@ static void spill(const struct vg_touch *t, const unsigned char *v)
     }
 }
 
-/* op: address, n sources. */
+/* op: address, n sources.  A store is progress that others can see, which
+ * keeps the watchdog quiet. */
 static void st(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     const struct ld_st *x = i->aux;
+    /* 32 lanes of at most 256 bits. */
     unsigned char values[VG_LANES * 32];
     struct vg_touch t;
     struct vg_how how = {
@@ -377,6 +413,8 @@ static void st(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     vg_progress(w);
 }
 
+/* Sources may be literals, which have no width of their own: they take the
+ * instruction's type. */
 bool vg_decode_st(struct vg_dec *d)
 {
     enum vg_type type;

@@ -15,17 +15,22 @@
  * 2pc + 1, so that a result may take the slot of a source that dies there.
  * An instruction with several results keeps its sources until 2pc + 1: it
  * may read one after having written another.
+ *
+ * Intervals are hulls: a register that is dead for a while inside a loop keeps
+ * its slot.  That costs some slots and makes the scan one pass.
  */
 #include "lower.h"
 
 #include <stdlib.h>
 
+/* A basic block: straight code with one entry and one exit. */
 struct block {
     int from, to;               /* [from, to) */
     int next[2];                /* blocks, -1 none */
     const struct vg_jumps *jumps;
 };
 
+/* What the passes share; every array is freed by vg_assign_slots. */
 struct live {
     struct vg_lower *lo;
     struct vg_program *p;
@@ -112,6 +117,7 @@ static void visit(struct live *v, int pc, visit_fn *f)
             f(v, v->p->op[at + n], VG_WRITE, pc);
 }
 
+/* Sets of registers are bit maps, one per block and kind. */
 static uint64_t *set_of(uint64_t *sets, const struct live *v, int b)
 {
     return sets + (size_t)b * v->words;
@@ -175,6 +181,7 @@ static bool solve(struct live *v)
 {
     v->words = ((size_t)v->lo->nvreg + 63) / 64;
     size_t all = v->words * (size_t)v->nblock;
+    /* Four families of sets in one block. */
     v->use = calloc(4 * all + 1, sizeof *v->use);
     if (!v->use)
         return false;
@@ -194,6 +201,7 @@ static bool solve(struct live *v)
     return true;
 }
 
+/* Makes the interval of a register include a place. */
 static void extend(struct live *v, int reg, int place)
 {
     if (place < v->start[reg])
@@ -246,11 +254,13 @@ static bool intervals(struct live *v)
 
 /* ---- linear scan --------------------------------------------------------- */
 
+/* 32 lanes; a predicate is one word. */
 static unsigned row_bytes(unsigned bits)
 {
     return bits == 1 ? 4 : bits * 4;
 }
 
+/* Registers in the order in which their intervals start. */
 struct order {
     int start, reg;
 };
@@ -263,7 +273,10 @@ static int by_start(const void *a, const void *b)
     return (x->reg > y->reg) - (x->reg < y->reg);
 }
 
-/* Registers of one width: slot numbers 0..n-1, busy until an end place. */
+/* Linear scan of the registers of one width: each gets the first slot that is
+ * free where its interval starts, or a new one; busy[] is where each slot's
+ * last interval ends. Pinned registers keep their slot to the end. Returns
+ * how many slots there are. */
 static int scan_width(struct live *v, const struct order *order, int norder,
                       unsigned bits, int *busy)
 {
@@ -329,6 +342,7 @@ static bool scan(struct live *v)
     return ok;
 }
 
+/* Registers that are never used get no slot, and need none. */
 bool vg_assign_slots(struct vg_lower *lo)
 {
     struct live v = {.lo = lo, .p = lo->program};

@@ -9,9 +9,14 @@
  *
  * For the race detector the lane that receives (sends) a word of row g is the
  * one that reads (writes) it, .trans or not.
+ *
+ *     lane          0      1      2      3      4  ...
+ *     plain         (0,0)  (0,2)  (0,4)  (0,6)  (1,0)    row, first column
+ *     .trans        (0,0)  (2,0)  (4,0)  (6,0)  (0,1)    first row, column
  */
 #include "mem_ops.h"
 
+/* One ldmatrix or stmatrix, decoded. */
 struct matrix {
     enum ptx_space space;
     uint8_t n;          /* registers per lane */
@@ -24,6 +29,7 @@ static uint32_t row_lanes(const struct matrix *x)
     return x->n == 4 ? VG_ALL : (1u << 8 * x->n) - 1;
 }
 
+/* Guarded-off lanes would leave holes in everybody's registers. */
 static void need_whole_warp(struct vg_warp *w, const struct vg_insn *i,
                             uint32_t mask)
 {
@@ -63,6 +69,7 @@ static void check_words(struct vg_touch *t, unsigned j,
 
 /* ---- ldmatrix ----------------------------------------------------------- */
 
+/* By memcpy: the memory has no C type. */
 static uint32_t half_at(const unsigned char *p)
 {
     uint16_t h;
@@ -71,6 +78,7 @@ static uint32_t half_at(const unsigned char *p)
     return h;
 }
 
+/* Matrix j into register j of all lanes; t->off has the rows. */
 static void load_matrix(const struct vg_touch *t, unsigned j, bool trans,
                         uint32_t out[VG_LANES])
 {
@@ -86,7 +94,8 @@ static void load_matrix(const struct vg_touch *t, unsigned j, bool trans,
     }
 }
 
-/* op: n destinations, address. */
+/* op: n destinations, address.  All matrices are read before any register is
+ * written: a destination may be the address row. */
 static void ldmatrix(struct vg_warp *w, const struct vg_insn *i,
                      uint32_t mask)
 {
@@ -131,7 +140,8 @@ static void fill_rows(const uint32_t v[VG_LANES], bool trans,
     }
 }
 
-/* op: address, n sources. */
+/* op: address, n sources.  Matrix by matrix, so that two rows at one address
+ * race as two writes do. */
 static void stmatrix(struct vg_warp *w, const struct vg_insn *i,
                      uint32_t mask)
 {
@@ -160,7 +170,8 @@ static void stmatrix(struct vg_warp *w, const struct vg_insn *i,
 
 /* ---- movmatrix ---------------------------------------------------------- */
 
-/* op: destination, source. */
+/* op: destination, source.  A transposition through rows that are in no
+ * memory. */
 static void movmatrix(struct vg_warp *w, const struct vg_insn *i,
                       uint32_t mask)
 {
@@ -176,6 +187,7 @@ static void movmatrix(struct vg_warp *w, const struct vg_insn *i,
 
 /* ---- decoding ----------------------------------------------------------- */
 
+/* The words of ldmatrix and stmatrix, in any order; NULL after an error. */
 static struct matrix *begin(struct vg_dec *d)
 {
     static const uint8_t count[] = {1, 2, 4};
@@ -204,6 +216,7 @@ static struct matrix *begin(struct vg_dec *d)
     return x;
 }
 
+/* Of all forms of m8n8. */
 static bool check_type(struct vg_dec *d)
 {
     enum vg_type type;
@@ -227,6 +240,7 @@ static bool registers(struct vg_dec *d, const struct matrix *x, int k,
     return true;
 }
 
+/* ldmatrix.sync.aligned.m8n8.xN{.trans}{.shared}.b16 {r...}, [a] */
 bool vg_decode_ldmatrix(struct vg_dec *d)
 {
     struct matrix *x = begin(d);
@@ -236,6 +250,7 @@ bool vg_decode_ldmatrix(struct vg_dec *d)
            vg_in_address(d, 1, &x->space);
 }
 
+/* stmatrix.sync.aligned.m8n8.xN{.trans}{.shared}.b16 [a], {r...} */
 bool vg_decode_stmatrix(struct vg_dec *d)
 {
     struct matrix *x = begin(d);
@@ -245,6 +260,7 @@ bool vg_decode_stmatrix(struct vg_dec *d)
            registers(d, x, 1, false);
 }
 
+/* movmatrix.sync.aligned.m8n8.trans.b16 d, a */
 bool vg_decode_movmatrix(struct vg_dec *d)
 {
     vg_mod(d, "sync");

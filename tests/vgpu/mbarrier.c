@@ -15,6 +15,11 @@
  *
  * Arrivals release into `gather`, which joins `done` at the end of the phase;
  * who sees the phase over acquires `done`.
+ *
+ * Parity: a wait names a phase by its lowest bit and passes when the running
+ * phase has the other one.  On a fresh mbarrier (phase 0 running) a wait for
+ * parity 0 waits, and one for parity 1 passes at once: producers of a ring
+ * begin with it, for their stages are free.
  */
 #include "async.h"
 #include "bits.h"
@@ -23,12 +28,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A shared address: offset below, rank of the CTA + 1 above.  An mbarrier has
+ * 8 bytes and counts up to 2^20 - 1 (PTX ISA 9.7.13.15.1 and .2). */
 #define OFFSET_BITS 24
 #define BYTES 8
 #define MAX_COUNT ((1u << 20) - 1)
 
 /* ---- the table ---------------------------------------------------------- */
 
+/* The rows keep their clocks for the next CTA. */
 void vg_mbars_clear(struct vg_async *a)
 {
     a->nmbar = 0;
@@ -51,6 +59,8 @@ const struct vg_mbar *vg_mbar_overlap(const struct vg_async *a, uint64_t off,
     return NULL;
 }
 
+/* The row of an mbarrier at this offset, dead or alive; NULL: there was never
+ * one.  A linear search: kernels have at most a few dozen. */
 static struct vg_mbar *find(const struct vg_async *a, uint32_t off)
 {
     for (unsigned k = 0; k < a->nmbar; k++)
@@ -65,7 +75,11 @@ static void out_of_memory(struct vg_warp *w, const struct vg_insn *i)
              "the host has no memory for an mbarrier");
 }
 
-/* A new row; its storage is kept from CTA to CTA. */
+/* A new row; its storage is kept from CTA to CTA.  words: of a race clock,
+ * two of which (gather, done) share a block; warps: of the cluster, any of
+ * which may wait or arrive.  Agents are handed out in turn, so with more than
+ * VG_MBAR_AGENTS mbarriers two may share one: that can hide a race between
+ * their copies and invents none. */
 static struct vg_mbar *new_mbar(struct vg_warp *w, const struct vg_insn *i,
                                 struct vg_async *a, unsigned words,
                                 unsigned warps)
@@ -146,6 +160,8 @@ static struct vg_cta *owner_of(struct vg_warp *w, const struct vg_insn *i,
     return c;
 }
 
+/* Every use is also a strong read for the race detector, so that one which is
+ * not ordered after the init is a race. */
 struct vg_mbar *vg_mbar_at(struct vg_warp *w, const struct vg_insn *i,
                            int lane, uint64_t addr, struct vg_cta **c)
 {
@@ -174,6 +190,9 @@ static void start(struct vg_mbar *m, uint32_t off, uint32_t count)
     m->tx = 0;
 }
 
+/* Refuses what makes an mbarrier useless: another CTA's memory, a live one
+ * (PTX ISA 9.7.13.15.9: only invalid memory may be initialised), a count out
+ * of range.  A row at the same offset is used again. */
 void vg_mbar_init(struct vg_warp *w, const struct vg_insn *i, int lane,
                   uint32_t addr, uint32_t count)
 {
@@ -210,6 +229,8 @@ void vg_mbar_init(struct vg_warp *w, const struct vg_insn *i, int lane,
     mc->worker->counts.async.mbar_inits++;
 }
 
+/* fence.mbarrier_init, or a proxy fence: publishes what the lanes themselves
+ * have initialised, not what others did. */
 void vg_mbars_fence(struct vg_warp *w, uint32_t mask)
 {
     struct vg_async *a = vg_async_of(w->cta);
@@ -230,6 +251,9 @@ void vg_mbar_describe(const struct vg_mbar *m, char *out, size_t n)
 
 /* ---- phases ------------------------------------------------------------- */
 
+/* Ends the phase when nothing is missing.  What arrived in it can now be
+ * acquired.  `done` keeps what came before: a phase that is over says that
+ * all earlier ones are. */
 static void check_phase(struct vg_cta *c, struct vg_mbar *m)
 {
     struct vg_mem_cta *mc = c->mem;
@@ -274,6 +298,8 @@ void vg_mbar_arrive(struct vg_warp *w, const struct vg_insn *i, int lane,
     check_phase(c, m);
 }
 
+/* expect_tx (bytes > 0) never ends a phase: it only adds to what is missing.
+ * complete_tx may. */
 void vg_mbar_tx(struct vg_warp *w, const struct vg_insn *i, int lane,
                 struct vg_cta *c, struct vg_mbar *m, int64_t bytes)
 {
@@ -286,6 +312,8 @@ void vg_mbar_tx(struct vg_warp *w, const struct vg_insn *i, int lane,
         check_phase(c, m);
 }
 
+/* The copy's agent is published into the phase: who waits for it knows the
+ * copy to be over. */
 void vg_mbar_complete(struct vg_cta *c, struct vg_mbar *m, unsigned agent,
                       uint32_t epoch, uint32_t bytes)
 {
@@ -316,6 +344,9 @@ static void check_overtaken(struct vg_warp *w, const struct vg_insn *i,
                  m->off, means, m->phase);
 }
 
+/* "wanted" makes the copies of this phase the next to complete (bulk.c).
+ * seen[] and regular[] remember how the warp has waited, for check_overtaken:
+ * one that skips phases is not judged, for it may know them from elsewhere. */
 bool vg_mbar_over(struct vg_warp *w, const struct vg_insn *i, int lane,
                   struct vg_mbar *m, uint32_t parity)
 {

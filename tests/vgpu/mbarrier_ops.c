@@ -6,13 +6,17 @@
  * thread, so when no lane's phase is over the lanes wait and ask again;
  * test_wait answers at once and gives the others a turn.
  *
- * A state (the result of arrive) is phase << 32 | pending arrivals.
+ * A state (the result of arrive) is phase << 32 | pending arrivals.  It says
+ * which phase an arrival belonged to, so that test_wait can ask for that one;
+ * kernels mostly keep a parity in a register instead.
  */
 #include "bulk_ops.h"
 
+/* arg of an instruction; index into operation[]. */
 enum op { INIT, INVAL, EXPECT_TX, COMPLETE_TX, ARRIVE, DROP, TEST, TRY,
           PENDING };
 
+/* One instruction, decoded; its aux. */
 struct mbar_op {
     enum op op;
     enum ptx_space space;
@@ -46,6 +50,7 @@ static void addresses(struct vg_warp *w, const struct vg_insn *i,
     }
 }
 
+/* 32-bit operand op[n] of one lane. */
 static uint32_t word(const struct vg_warp *w, const struct vg_insn *i, int n,
                      int lane)
 {
@@ -54,6 +59,8 @@ static uint32_t word(const struct vg_warp *w, const struct vg_insn *i, int n,
 
 /* ---- init, inval, tx ---------------------------------------------------- */
 
+/* Makes the memory ordinary again.  For the race detector it is a write:
+ * every use of the object must be ordered before it. */
 static void inval(struct vg_warp *w, const struct vg_insn *i, int lane,
                   struct vg_cta *c, struct vg_mbar *m)
 {
@@ -71,7 +78,9 @@ static void inval(struct vg_warp *w, const struct vg_insn *i, int lane,
     vg_touch_race(&t, 1u << lane, at, 8, &how);
 }
 
-/* op: address, count or tx-count. */
+/* init, inval, expect_tx, complete_tx.  op: address, count or tx-count.  Lanes
+ * go one after the other; a warp that initialises in all lanes faults at the
+ * second. */
 static void simple(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     const struct mbar_op *x = i->aux;
@@ -100,7 +109,9 @@ static void simple(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 
 /* ---- arrive ------------------------------------------------------------- */
 
-/* One lane's arrival; returns the state before it. */
+/* One lane's arrival; returns the state before it.  expect_tx comes before
+ * the arrival, or the phase could end without the announced bytes (PTX ISA
+ * 9.7.13.15.13).  arrive_drop also lowers the count of later phases. */
 static uint64_t arrive_lane(struct vg_warp *w, const struct vg_insn *i,
                             const struct mbar_op *x, int lane, uint64_t at)
 {
@@ -164,7 +175,10 @@ static uint32_t parity_of(struct vg_warp *w, const struct vg_insn *i,
     return (uint32_t)(state >> 32) & 1;
 }
 
-/* op: result, address, state or parity, [hint]. */
+/* op: result, address, state or parity, [hint].  try_wait with no lane's phase
+ * over waits here, so its result is never false for all lanes at once; loops
+ * around it, as compilers write them, end at the first round.  With some
+ * lanes true the others get false and the loop goes on. */
 static void wait(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     const struct mbar_op *x = i->aux;
@@ -197,10 +211,11 @@ static void wait(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     }
     mc->worker->counts.async.mbar_waits++;
     vg_put_pred(vg_row(w, i->op[0]), over, mask);
+    /* Lanes that got false will ask again: let those they wait for run. */
     w->next = over == mask ? VG_GO : VG_YIELD;
 }
 
-/* op: count, state. */
+/* op: count, state.  The low half of a state. */
 static void pending_count(struct vg_warp *w, const struct vg_insn *i,
                           uint32_t mask)
 {
@@ -225,7 +240,9 @@ static void copies_arrived(struct vg_bulk *b)
 }
 
 /* op: address.  Without .noinc the pending count grows by one first, so that
- * the arrival is none of the expected ones. */
+ * the arrival is none of the expected ones.  The arrival itself is a copy
+ * under way (VG_BULK_ARRIVE), which completes after the lane's cp.async up to
+ * the mark. */
 static void copy_arrive(struct vg_warp *w, const struct vg_insn *i,
                         uint32_t mask)
 {
@@ -251,6 +268,7 @@ static void copy_arrive(struct vg_warp *w, const struct vg_insn *i,
 
 /* ---- decoding ----------------------------------------------------------- */
 
+/* The words that all mbarrier instructions share; NULL after an error. */
 static struct mbar_op *begin(struct vg_dec *d, enum op op)
 {
     struct mbar_op *x = vg_keep(d, sizeof *x);
@@ -275,12 +293,15 @@ static struct mbar_op *begin(struct vg_dec *d, enum op op)
     return x;
 }
 
+/* Appends the address and notes its row. */
 static bool address(struct vg_dec *d, struct mbar_op *x, int k)
 {
     x->at = d->out->nop;
     return vg_in_address(d, k, &x->space);
 }
 
+/* init, inval, expect_tx and complete_tx: address, and all but inval a count
+ * of arrivals or bytes. */
 static bool decode_simple(struct vg_dec *d)
 {
     struct mbar_op *x = begin(d, (enum op)d->out->arg);
@@ -289,6 +310,8 @@ static bool decode_simple(struct vg_dec *d)
     return x && address(d, x, 0) && (x->op == INVAL || vg_in(d, 1, -1, 32));
 }
 
+/* arrive{.expect_tx,.noComplete} {state,|_,} [a]{, count}: a result is what
+ * stands before the address, and `_` is one that nobody wants. */
 static bool decode_arrive(struct vg_dec *d)
 {
     bool tx = vg_mod(d, "expect_tx"), partial = vg_mod(d, "noComplete");
@@ -318,6 +341,8 @@ static bool decode_arrive(struct vg_dec *d)
     return !x->has_count || vg_in(d, k + 1, -1, 32);
 }
 
+/* {test,try}_wait{.parity} p, [a], state|parity{, hint}: the suspend-time hint
+ * is read and means nothing. */
 static bool decode_wait(struct vg_dec *d)
 {
     bool parity = vg_mod(d, "parity");
@@ -333,6 +358,7 @@ static bool decode_wait(struct vg_dec *d)
            (!vg_has(d, 3) || vg_in(d, 3, -1, 32));
 }
 
+/* pending_count d, state: of a state that an arrive returned; no memory. */
 static bool decode_pending(struct vg_dec *d)
 {
     d->out->fn = pending_count;
@@ -341,6 +367,9 @@ static bool decode_pending(struct vg_dec *d)
     return vg_out(d, 0, -1, 32) && vg_in(d, 1, -1, 64);
 }
 
+/* cp.async.mbarrier.arrive{.noinc} [a].  Without .noinc the copies' arrival
+ * is added to what the phase waits for, so that it changes nothing on
+ * balance; with it the count at init must include it (kept in no_complete). */
 static bool decode_copy_arrive(struct vg_dec *d)
 {
     bool noinc = vg_mod(d, "noinc");
@@ -370,6 +399,7 @@ static const struct {
     [PENDING] = {"pending_count", decode_pending},
 };
 
+/* One row of the opcode table serves them all. */
 bool vg_decode_mbarrier(struct vg_dec *d)
 {
     const char *word = d->in->nwords > 1 ? d->in->word[1] : "";

@@ -5,6 +5,11 @@
  * The table of allocations is sorted by address because addresses only grow;
  * a lookup is a binary search.  Dead allocations stay in it, without their
  * mappings, so that a use after free can be told from a wild pointer.
+ *
+ * Locks: a readers-writer lock guards the table.  Lookups of running kernels
+ * take it for reading; allocation, release and host transfers for writing.
+ * Kernels write bytes and marks without it: bytes because two blocks that
+ * write the same ones race on a GPU as well, marks atomically (bits.h).
  */
 #include "mem.h"
 #include "bits.h"
@@ -15,12 +20,17 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* Above the windows of generic addresses (exec.h). */
+/* FIRST_ADDRESS is above the windows of generic addresses (exec.h) and 2^47,
+ * so no user-space pointer of x86-64 lies there: host memory handed to a
+ * kernel by mistake is found out.  GAP: see mem.h.  SECTOR: the unit in which
+ * DRAM and L2 move bytes, one bit of the touched and stored maps. */
 #define FIRST_ADDRESS (UINT64_C(1) << 47)
 #define LAST_ADDRESS (UINT64_C(1) << 62)
 #define GAP (UINT64_C(1) << 28)
 #define SECTOR 32
 
+/* next: where the last allocation ended.  used, capacity: bytes, without
+ * the sparse allocations.  serial: numbers allocations in messages. */
 struct vg_mem {
     pthread_rwlock_t lock;
     struct vg_alloc **table; /* ascending base */
@@ -29,6 +39,7 @@ struct vg_mem {
     unsigned serial;
 };
 
+/* Nothing is reserved on the host until an allocation is made. */
 struct vg_mem *vg_mem_new(uint64_t capacity)
 {
     struct vg_mem *m = calloc(1, sizeof *m);
@@ -52,6 +63,8 @@ static size_t map_bytes(const struct vg_alloc *a, unsigned unit)
     return (size_t)(bits / 8 + 8);
 }
 
+/* n zero bytes that cost host memory only where they are touched, or NULL.
+ * MAP_NORESERVE: a sparse allocation may be larger than the host's memory. */
 static void *map_pages(size_t n)
 {
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE,
@@ -60,6 +73,7 @@ static void *map_pages(size_t n)
     return p == MAP_FAILED ? NULL : p;
 }
 
+/* Gives up what an earlier launch left for vg_grid_check. */
 static void drop_prior(struct vg_alloc *a)
 {
     if (a->prior_read)
@@ -69,6 +83,8 @@ static void drop_prior(struct vg_alloc *a)
     a->prior_read = a->prior_stored = NULL;
 }
 
+/* Releases the bytes and all maps; also undoes a map_alloc that got only
+ * some of them.  The struct stays: it is the record of a dead allocation. */
 static void unmap_alloc(struct vg_alloc *a)
 {
     if (a->host)
@@ -84,6 +100,8 @@ static void unmap_alloc(struct vg_alloc *a)
     a->live = false;
 }
 
+/* Bytes and maps of a new allocation, all zero: no byte is written, no
+ * sector touched.  False, and nothing mapped, without host memory. */
 static bool map_alloc(struct vg_alloc *a)
 {
     a->host = map_pages(a->size);
@@ -134,6 +152,8 @@ static uint64_t place(const struct vg_mem *m)
     return (m->next + GAP + unit - 1) / unit * unit + VG_ALLOC_ALIGN;
 }
 
+/* vg_mem_alloc under the writer's lock: a has its size and flags and gets
+ * address, memory and name.  On failure m is as before and a the caller's. */
 static enum vg_mem_status alloc_locked(struct vg_mem *m, struct vg_alloc *a,
                                        const char *name)
 {
@@ -162,6 +182,7 @@ static enum vg_mem_status alloc_locked(struct vg_mem *m, struct vg_alloc *a,
     return VG_MEM_OK;
 }
 
+/* The struct is made outside the lock; the table owns it from success on. */
 enum vg_mem_status vg_mem_alloc(struct vg_mem *m, uint64_t size,
                                 unsigned flags, const char *name,
                                 uint64_t *addr)
@@ -187,7 +208,8 @@ enum vg_mem_status vg_mem_alloc(struct vg_mem *m, uint64_t size,
     return st;
 }
 
-/* Index of the last allocation whose base is <= addr, or -1. */
+/* Index of the last allocation whose base is <= addr, or -1.  With it and
+ * the one behind it all neighbours of an address are known. */
 static ptrdiff_t index_below(const struct vg_mem *m, uint64_t addr)
 {
     size_t lo = 0, hi = m->count;
@@ -203,6 +225,7 @@ static ptrdiff_t index_below(const struct vg_mem *m, uint64_t addr)
     return (ptrdiff_t)lo - 1;
 }
 
+/* vg_mem_find for callers that hold the lock, for reading at least. */
 static struct vg_alloc *find_locked(struct vg_mem *m, uint64_t addr)
 {
     ptrdiff_t i = index_below(m, addr);
@@ -210,6 +233,8 @@ static struct vg_alloc *find_locked(struct vg_mem *m, uint64_t addr)
     return i >= 0 && vg_alloc_holds(m->table[i], addr, 1) ? m->table[i] : NULL;
 }
 
+/* The result outlives the lock: structs die only with the memory, and a
+ * kernel that races a cuMemFree sees ->live go. */
 struct vg_alloc *vg_mem_find(struct vg_mem *m, uint64_t addr)
 {
     struct vg_alloc *a;
@@ -220,6 +245,8 @@ struct vg_alloc *vg_mem_find(struct vg_mem *m, uint64_t addr)
     return a;
 }
 
+/* Only the exact start of a live allocation will do, as for cuMemFree: a
+ * second release finds it dead, a pointer into it is refused. */
 enum vg_mem_status vg_mem_free(struct vg_mem *m, uint64_t addr)
 {
     enum vg_mem_status st = VG_MEM_INVALID;
@@ -246,6 +273,8 @@ static struct vg_alloc *range_locked(struct vg_mem *m, uint64_t addr,
     return a && a->live && vg_alloc_holds(a, addr, n ? n : 1) ? a : NULL;
 }
 
+/* The writer's lock also for bytes: the marks next to them are bytes that
+ * two writers may share. */
 enum vg_mem_status vg_mem_write(struct vg_mem *m, uint64_t dst,
                                 const void *src, uint64_t n)
 {
@@ -261,6 +290,8 @@ enum vg_mem_status vg_mem_write(struct vg_mem *m, uint64_t dst,
     return a ? VG_MEM_OK : VG_MEM_INVALID;
 }
 
+/* Bytes that were never written read as the zeros they are: the host may
+ * copy a padded buffer whole; only kernels are told off. */
 enum vg_mem_status vg_mem_read(struct vg_mem *m, void *dst, uint64_t src,
                                uint64_t n)
 {
@@ -274,7 +305,9 @@ enum vg_mem_status vg_mem_read(struct vg_mem *m, void *dst, uint64_t src,
     return a ? VG_MEM_OK : VG_MEM_INVALID;
 }
 
-/* Copies the written marks of n bytes between two places that may overlap. */
+/* Copies the written marks of n bytes between two places that may overlap:
+ * from the far end where the destination lies above the source, as memmove
+ * does.  A source written throughout, the usual case, needs no loop. */
 static void copy_marks(struct vg_alloc *d, uint64_t doff,
                        const struct vg_alloc *s, uint64_t soff, uint64_t n)
 {
@@ -294,6 +327,7 @@ static void copy_marks(struct vg_alloc *d, uint64_t doff,
     }
 }
 
+/* Both ranges are looked up before a byte moves. */
 enum vg_mem_status vg_mem_copy(struct vg_mem *m, uint64_t dst, uint64_t src,
                                uint64_t n)
 {
@@ -310,6 +344,7 @@ enum vg_mem_status vg_mem_copy(struct vg_mem *m, uint64_t dst, uint64_t src,
     return d && s ? VG_MEM_OK : VG_MEM_INVALID;
 }
 
+/* The division is the overflow check of width * count. */
 enum vg_mem_status vg_mem_set(struct vg_mem *m, uint64_t dst, uint32_t value,
                               unsigned width, uint64_t count)
 {
@@ -368,6 +403,8 @@ static void describe_near(const struct vg_alloc *a, const struct vg_alloc *b,
         snprintf(out, size, "no allocation is near");
 }
 
+/* Two candidates, the allocation below and the one above; the nearer end
+ * wins, for the one below by default. */
 void vg_mem_describe(struct vg_mem *m, uint64_t addr, uint64_t n, char *out,
                      size_t outsize)
 {
@@ -385,6 +422,8 @@ void vg_mem_describe(struct vg_mem *m, uint64_t addr, uint64_t n, char *out,
     pthread_rwlock_unlock(&m->lock);
 }
 
+/* MADV_DONTNEED gives zero pages back without touching them: a map of tens
+ * of gigabytes costs what the last launch touched and no more. */
 void vg_mem_clear_touched(struct vg_mem *m)
 {
     pthread_rwlock_wrlock(&m->lock);
@@ -421,6 +460,8 @@ static void keep_prior(struct vg_alloc *a)
         munmap(stored, map_bytes(a, SECTOR));
 }
 
+/* For a grid that may overlap the one before (programmatic launch): only one
+ * predecessor is kept, since a grid can overlap no more than that one. */
 void vg_mem_keep_touched(struct vg_mem *m)
 {
     pthread_rwlock_wrlock(&m->lock);

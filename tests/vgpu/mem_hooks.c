@@ -19,6 +19,8 @@ struct mem_launch {
 
 /* ---- launch ------------------------------------------------------------- */
 
+/* What the previous grid touched is kept only for a launch that may start
+ * before that grid ends; for any other it is history. */
 bool vg_mem_launch_begin(struct vg_launch *l)
 {
     struct mem_launch *ml = calloc(1, sizeof *ml);
@@ -37,7 +39,8 @@ bool vg_mem_launch_begin(struct vg_launch *l)
     return true;
 }
 
-/* Instruction counts come from the executor, per instruction. */
+/* Instruction counts come from the executor, per instruction: a class is
+ * known at load time, so no handler counts itself. */
 static void count_instructions(const struct vg_launch *l, struct vg_counts *c)
 {
     const struct vg_program *p = l->program;
@@ -49,6 +52,8 @@ static void count_instructions(const struct vg_launch *l, struct vg_counts *c)
         c->cls[p->insn[pc].cls] += r->hits[pc];
 }
 
+/* Faulted launches go into the book too: what they did until then is often
+ * the hint. */
 void vg_mem_launch_end(struct vg_launch *l)
 {
     struct mem_launch *ml = l->mem;
@@ -64,11 +69,13 @@ void vg_mem_launch_end(struct vg_launch *l)
 
 /* ---- worker ------------------------------------------------------------- */
 
+/* NULL on failure is noticed by the first CTA, see vg_mem_cta_begin. */
 void vg_mem_worker_begin(struct vg_worker *k)
 {
     k->mem = calloc(1, sizeof(struct vg_mem_worker));
 }
 
+/* Releases the state of a CTA and all that it kept for the next one. */
 static void free_cta(struct vg_mem_cta *mc)
 {
     if (!mc)
@@ -88,6 +95,8 @@ static void free_cta(struct vg_mem_cta *mc)
     free(mc);
 }
 
+/* Counts reach the launch here, once per worker, so that no counter is
+ * shared while instructions run. */
 void vg_mem_worker_end(struct vg_worker *k)
 {
     struct vg_mem_worker *mw = k->mem;
@@ -112,7 +121,8 @@ void vg_mem_worker_end(struct vg_worker *k)
 
 /* ---- CTA ---------------------------------------------------------------- */
 
-/* Gives *map room for n bytes, all zero; *room grows as needed. */
+/* Gives *map room for n bytes, all zero; *room grows as needed and never
+ * shrinks: CTAs of a launch are alike.  False: out of memory. */
 static bool zero_map(unsigned char **map, size_t *room, size_t n)
 {
     if (n > *room) {
@@ -125,6 +135,8 @@ static bool zero_map(unsigned char **map, size_t *room, size_t n)
     return n == 0 || *map;
 }
 
+/* The two maps of shared memory, and poison in its bytes: with the checks
+ * off a kernel that reads what nobody wrote still gets NaNs. */
 static bool shared_maps(struct vg_mem_cta *mc, const struct vg_cta *c)
 {
     size_t n = c->shared_bytes / 8 + 1, room = mc->shared_room;
@@ -138,6 +150,8 @@ static bool shared_maps(struct vg_mem_cta *mc, const struct vg_cta *c)
     return true;
 }
 
+/* The same for local memory.  The map has room for whole warps, because
+ * lanes are numbered 32 to a warp; the bytes exist for real threads only. */
 static bool local_map(struct vg_mem_cta *mc, const struct vg_cta *c)
 {
     size_t bytes = (size_t)c->nwarps * VG_LANES * c->local_bytes;
@@ -149,6 +163,8 @@ static bool local_map(struct vg_mem_cta *mc, const struct vg_cta *c)
     return true;
 }
 
+/* An empty queue of cp.async for each warp.  The array only grows, and with
+ * it what each queue has already allocated is kept. */
 static bool warp_states(struct vg_mem_cta *mc, struct vg_cta *c)
 {
     if (c->nwarps > mc->nwarps) {
@@ -168,8 +184,12 @@ static bool warp_states(struct vg_mem_cta *mc, struct vg_cta *c)
     return true;
 }
 
-/* One detector serves a cluster: its first CTA starts it, the others find
- * their place in it. */
+/* One detector serves a cluster, so that accesses to the shared memory of
+ * another CTA are ordered as those to the own: its first CTA starts it, the
+ * others find their place in it.  Warps are numbered through the cluster, and
+ * CTA r's byte 0 is at r * stride; a stride of whole 16-byte granules keeps
+ * two CTAs out of one shadow word.  Agents: what the asynchronous units of
+ * all CTAs count as (race_agent.c). */
 static bool start_race(struct vg_mem_cta *mc, const struct vg_cta *c)
 {
     const struct vg_cluster *k = c->cluster;
@@ -203,6 +223,9 @@ static bool start_race(struct vg_mem_cta *mc, const struct vg_cta *c)
     return ok;
 }
 
+/* Takes a state from the worker's spares or makes one.  The hook cannot
+ * fail: c->mem stays NULL without host memory, and the first access or
+ * barrier that needs it ends the launch (vg_mem_of). */
 void vg_mem_cta_begin(struct vg_cta *c)
 {
     struct vg_mem_worker *mw = c->worker->mem;
@@ -215,6 +238,7 @@ void vg_mem_cta_begin(struct vg_cta *c)
         mc = calloc(1, sizeof *mc);
     if (!mc)
         return;
+    /* What the last CTA left: only what a CTA must not see is cleared. */
     mc->worker = mw;
     mc->copies_in_flight = 0;
     vg_line_set_clear(&mc->loaded);
@@ -228,6 +252,8 @@ void vg_mem_cta_begin(struct vg_cta *c)
     free_cta(mc);
 }
 
+/* Bulk copies of the set still under way are dropped: their memory is about
+ * to be reused.  A kernel that leaves them behind has been told at exit. */
 void vg_mem_cta_end(struct vg_cta *c)
 {
     struct vg_mem_cta *mc = c->mem;
@@ -242,6 +268,8 @@ void vg_mem_cta_end(struct vg_cta *c)
 
 /* ---- synchronisation ---------------------------------------------------- */
 
+/* Each part is told that the lanes are gone: their cp.async arrive, bulk
+ * groups close, and nobody waits for their clocks any more. */
 void vg_mem_exit(struct vg_warp *w, uint32_t mask)
 {
     struct vg_mem_cta *mc = w->cta->mem;
@@ -280,6 +308,10 @@ static struct vg_bar_clock *clock_of(struct vg_cta *c,
     return k->clock ? k : NULL;
 }
 
+/* The hooks of a barrier: arriving releases (the warp's clock joins the
+ * barrier's), leaving acquires.  Two generations are kept in turn because
+ * fast warps arrive at the next while slow ones still leave the last; nobody
+ * can be two ahead. */
 void vg_mem_arrive(struct vg_warp *w, uint32_t mask, struct vg_barrier *b)
 {
     struct vg_mem_cta *mc = w->cta->mem;
@@ -295,6 +327,9 @@ void vg_mem_arrive(struct vg_warp *w, uint32_t mask, struct vg_barrier *b)
         vg_race_release(mc->race, vg_race_warp(w), mask, k->clock);
 }
 
+/* A named barrier is left before its generation counts up (barrier.c), so b
+ * still has the right one; a cluster's may have moved on by then, so the warp
+ * has kept the number of the one that it arrived at. */
 void vg_mem_leave(struct vg_warp *w, uint32_t mask, struct vg_barrier *b)
 {
     struct vg_mem_cta *mc = w->cta->mem;
@@ -309,6 +344,8 @@ void vg_mem_leave(struct vg_warp *w, uint32_t mask, struct vg_barrier *b)
         vg_race_acquire(mc->race, vg_race_warp(w), mask, k->clock);
 }
 
+/* bar.warp.sync orders the memory accesses of its participants (PTX ISA
+ * 9.7.13.2). */
 void vg_mem_warp_sync(struct vg_warp *w, uint32_t mask)
 {
     struct vg_mem_cta *mc = w->cta->mem;
@@ -320,6 +357,8 @@ void vg_mem_warp_sync(struct vg_warp *w, uint32_t mask)
         vg_race_warp_sync(mc->race, vg_race_warp(w), mask);
 }
 
+/* Bits 8-15 of arg name a proxy: such a fence orders that proxy with the
+ * generic one and is the asynchronous side's; any other is a memory fence. */
 void vg_mem_fence(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     struct vg_mem_cta *mc = w->cta->mem;

@@ -4,6 +4,8 @@
  */
 #include "mem_ops.h"
 
+/* ldu and prefetchu (uniform across the warp) are hints about the address,
+ * so the ordinary instructions serve them. */
 const struct vg_opcode vg_ops_mem[] = {
     {"ld", vg_decode_ld, VG_C_LOAD, 0},
     {"ldu", vg_decode_ld, VG_C_LOAD, 0},
@@ -21,6 +23,8 @@ const struct vg_opcode vg_ops_mem[] = {
     {0},
 };
 
+/* Ampere's copies.  cp.async.bulk is longer, so its own row wins over the one
+ * of cp.async (decode.c). */
 const struct vg_opcode vg_ops_async[] = {
     {"cp.async", vg_decode_cp_async, VG_C_ASYNC, 0},
     {"cp.async.commit_group", vg_decode_cp_async_commit, VG_C_ASYNC, 0},

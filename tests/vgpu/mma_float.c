@@ -16,6 +16,11 @@
  * model) is never the largest exponent, so it may count as NOTHING.  Eight
  * products are below 8 * 4 * 2^25 = 2^30 together, so 32-bit sums of eight are
  * exact.
+ *
+ * Example, F = 25 with products 1 and 2^-26 and C = 0: the largest exponent is
+ * 0, the second product is cut to a multiple of 2^-25, to 0, and the result is
+ * 1, whatever the number of such products.  A sum in double, rounded at the
+ * end, would show them.
  */
 #include "mma.h"
 
@@ -121,6 +126,7 @@ static inline int least_of_c(const struct vg_mma_model *m)
     return m->round == VG_ROUND_F16 ? -14 : -126;
 }
 
+/* Rounding r of any x, inside or outside the type's normal range. */
 static float round_any(double x, enum vg_mma_round r)
 {
     if (r == VG_ROUND_F16)
@@ -128,7 +134,9 @@ static float round_any(double x, enum vg_mma_round r)
     return cut_any(x, r == VG_ROUND_F32 ? 23 : 13);
 }
 
-/* What NaN or infinity among the operands leads to; false if there is none. */
+/* What NaN or infinity among the operands leads to; false if there is none.
+ * The sum in double decides: finite terms stay finite in it, and inf - inf or
+ * 0 * inf become NaN, of which the model has only the one pattern. */
 static bool special(const float *a, const float *b, unsigned n, float c,
                     enum vg_mma_round r, float *out)
 {
@@ -203,6 +211,7 @@ typedef float vfhalf __attribute__((vector_size(4 * LANES / 2)));
 typedef double vdouble __attribute__((vector_size(8 * LANES / 2)));
 typedef int64_t vlong __attribute__((vector_size(8 * LANES / 2)));
 
+/* Lane by lane: yes where the mask is -1, no where it is 0. */
 INLINE vint choose(vint mask, vint yes, vint no)
 {
     return (mask & yes) | (~mask & no);
@@ -221,6 +230,7 @@ INLINE vint vmax(vint a, vint b)
     return x.v;
 }
 
+/* Is a lane of the mask set? */
 INLINE bool any(vint mask)
 {
     int32_t lane[LANES], r = 0;
@@ -231,6 +241,7 @@ INLINE bool any(vint mask)
     return r != 0;
 }
 
+/* Unaligned load of one vector. */
 INLINE vfloat load(const float *p)
 {
     vfloat v;
@@ -261,6 +272,7 @@ INLINE vint is_beyond(vint e)
     return (e > FIELD(30)) | ((e < FIELD(-78)) & (e != NOTHING));
 }
 
+/* Once per instruction: the fields serve all steps and all columns. */
 INLINE void find_fields(const struct vg_mma_operands *o, unsigned k,
                         struct fields *f)
 {
@@ -369,7 +381,8 @@ INLINE void rows(const struct vg_mma_operands *o, unsigned k0, unsigned n,
     finish(part, parts, e, m, acc);
 }
 
-/* One step of all columns. */
+/* One step of all columns.  Nearly always no lane is bad, which one test
+ * finds out; only then are columns told apart. */
 INLINE void step(const struct vg_mma_operands *o, const struct fields *f,
                  unsigned k0, unsigned n, const struct vg_mma_model *m,
                  float acc[COLS][ROWS])
@@ -408,6 +421,7 @@ INLINE void product(const struct vg_mma_operands *o, unsigned k, unsigned n,
         step(o, &f, k0, n, m, acc);
 }
 
+/* Constant step lengths let the compiler unroll the sums over k. */
 void vg_mma_float(const struct vg_mma_operands *o, unsigned k,
                   const struct vg_mma_model *m, float acc[8][16])
 {

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mma_int.c: mma.sync on integers, single bits and doubles.
+ *
+ * Straight from the definition: gather both matrices, then one dot product per
+ * element of D.  No kernel here spends its time in these.
  */
 #include "mma.h"
 
 #include <math.h>
 
+/* The largest K of a shape with integer elements (m16n8k64, 4 bits). */
 #define MAX_K 64
 
 static unsigned elem_bits(enum vg_elem e)
@@ -13,7 +17,8 @@ static unsigned elem_bits(enum vg_elem e)
     return e == VG_ELEM_S8 || e == VG_ELEM_U8 ? 8 : 4;
 }
 
-/* Element number `part` of a register. */
+/* Element number `part` of a register, sign- or zero-extended: shifted to the
+ * top of the word, then down arithmetically or not. */
 static int16_t integer(uint32_t reg, unsigned part, enum vg_elem e)
 {
     unsigned bits = elem_bits(e);
@@ -24,6 +29,8 @@ static int16_t integer(uint32_t reg, unsigned part, enum vg_elem e)
     return (int16_t)((uint32_t)v >> (32 - bits));
 }
 
+/* .satfinite clamps to the range of s32; without it the sum wraps (PTX ISA
+ * 9.7.14.5). */
 static int32_t clamp(int64_t v, bool saturate)
 {
     if (saturate && v > INT32_MAX)
@@ -33,10 +40,14 @@ static int32_t clamp(int64_t v, bool saturate)
     return (int32_t)(uint32_t)(uint64_t)v;
 }
 
+/* The matrices of an instruction: a[row][k], b[col][k], so that a dot product
+ * runs along both.  16 bits hold u8 as well as s8. */
 struct int_tile {
     int16_t a[16][MAX_K], b[8][MAX_K];
 };
 
+/* From the registers of 32 lanes to matrices; A and B may differ in sign but
+ * not in width, so one `bits` serves both. */
 static void gather_ints(const struct vg_mma_kind *kind,
                         const uint32_t *const *a, const uint32_t *const *b,
                         struct int_tile *t)
@@ -56,7 +67,8 @@ static void gather_ints(const struct vg_mma_kind *kind,
                     integer(b[r][l], i, kind->b);
 }
 
-/* D of one element: the dot product of n integers added to c. */
+/* D of one element: the dot product of n integers added to c.  64 products of
+ * 8 bits fit 32 bits many times over, so only adding c can overflow. */
 static int32_t dot(const int16_t *a, const int16_t *b, unsigned n, int32_t c,
                    bool saturate)
 {
@@ -67,7 +79,8 @@ static int32_t dot(const int16_t *a, const int16_t *b, unsigned n, int32_t c,
     return clamp((int64_t)sum + c, saturate);
 }
 
-/* The same for the bits of n registers: xor.popc or and.popc. */
+/* The same for the bits of n registers: xor.popc or and.popc.  There is no
+ * .satfinite for single bits. */
 static uint32_t bit_dot(const uint32_t *a, const uint32_t *b, unsigned n,
                         uint32_t c, bool and)
 {
@@ -76,6 +89,7 @@ static uint32_t bit_dot(const uint32_t *a, const uint32_t *b, unsigned n,
     return c;
 }
 
+/* b1: a row of A or a column of B is K bits in whole registers, 8 at most. */
 static void mma_bits(const struct vg_mma_kind *kind, unsigned flags,
                      const uint32_t *const *a, const uint32_t *const *b,
                      const uint32_t *const *c, uint32_t *const *d)
@@ -97,6 +111,7 @@ static void mma_bits(const struct vg_mma_kind *kind, unsigned flags,
                               flags & VG_MMA_AND);
 }
 
+/* d may be c: element by element, each read before it is written. */
 void vg_mma_int(const struct vg_mma_kind *kind, unsigned flags,
                 const uint32_t *const *a, const uint32_t *const *b,
                 const uint32_t *const *c, uint32_t *const *d)
@@ -116,6 +131,8 @@ void vg_mma_int(const struct vg_mma_kind *kind, unsigned flags,
                                     flags & VG_MMA_SATFINITE);
 }
 
+/* DMMA is a chain of fused multiply-adds in ascending k, rounded at each
+ * step, starting with C. */
 void vg_mma_f64(const struct vg_mma_kind *kind, const double *const *a,
                 const double *const *b, const double *const *c,
                 double *const *d)

@@ -5,6 +5,10 @@
  *
  * Registers become matrices through transposed copies: with lane = 4 g + q, a
  * register holds, for each q, a column of eight rows at stride 4.
+ *
+ * Example: part 0 of the first A register of bf16 m16n8k16 is element (g, 2 q)
+ * in lane 4 g + q.  For q = 1 those are lanes 1, 5, 9, ..., which become rows
+ * 0 to 7 of column k = 2.
  */
 #include "mma.h"
 #include "small_float.h"
@@ -12,11 +16,13 @@
 #include <stddef.h>
 #include <string.h>
 
+/* A row: shape, PTX names of D, A and B (C is D's), their VG_ELEM_ names, and
+ * registers per lane of A, B and C. */
 #define KIND(M, N, K, D, A, B, ED, EA, EB, NA, NB, NC)                        \
     {"m" #M "n" #N "k" #K "." #D "." #A "." #B "." #D, M, N, K,               \
      VG_ELEM_##EA, VG_ELEM_##EB, VG_ELEM_##ED, {NA, NB, NC}}
 
-/* f16 and bf16 */
+/* f16 and bf16: accumulators are f32, for f16 also f16 (two to a register). */
 #define HALF(K, NA, NB)                                                       \
     KIND(16, 8, K, f32, f16, f16, F32, F16, F16, NA, NB, 4),                  \
     KIND(16, 8, K, f16, f16, f16, F16, F16, F16, NA, NB, 2),                  \
@@ -29,6 +35,8 @@
     KIND(M, 8, K, D, Y, X, ED, EY, EX, NA, NB, NC),                           \
     KIND(M, 8, K, D, Y, Y, ED, EY, EY, NA, NB, NC)
 
+/* All shapes of mma.sync without sparsity and block scaling.  The position of
+ * a row is its index in vg_counts.mma: VG_MMA_SHAPES must be no smaller. */
 static const struct vg_mma_kind kinds[] = {
     HALF(8, 2, 1),
     HALF(16, 4, 2),
@@ -83,6 +91,9 @@ static bool is_fp8(enum vg_elem e)
     return e == VG_ELEM_E4M3 || e == VG_ELEM_E5M2;
 }
 
+/* The table of mma.h.  `whole` is the K of a full instruction of the type:
+ * before sm_90 it runs as two steps of half of it, while the shapes with half
+ * that K are one step. */
 struct vg_mma_model vg_mma_model(const struct vg_mma_kind *kind,
                                  unsigned arch)
 {
@@ -101,7 +112,7 @@ struct vg_mma_model vg_mma_model(const struct vg_mma_kind *kind,
 
 /* ---- registers to matrices ---------------------------------------------- */
 
-/* Exponent of the smallest normal number, as a power of two. */
+/* Smallest normal number of a type.  bf16 and tf32 have fp32's exponents. */
 static float least_of(enum vg_elem e)
 {
     switch (e) {
@@ -115,6 +126,8 @@ static float least_of(enum vg_elem e)
     }
 }
 
+/* Bits that an element takes in a register: tf32 has one to itself.  Only the
+ * types of the float path come here. */
 static unsigned bits_of_elem(enum vg_elem e)
 {
     return is_fp8(e) ? 8 : e == VG_ELEM_TF32 ? 32 : 16;
@@ -124,7 +137,8 @@ static unsigned bits_of_elem(enum vg_elem e)
     for (unsigned l = 0; l < 32; l++)                                         \
         out[l] = CONVERT(reg[l] >> (SHIFT))
 
-/* Part i of a register row, as floats. */
+/* Part i of a register row, as floats.  Inlined with a constant type, so that
+ * the switch disappears and the loop becomes vector code. */
 static inline void widen(const uint32_t reg[32], enum vg_elem e, unsigned i,
                          float out[32])
 {
@@ -147,7 +161,7 @@ static inline void widen(const uint32_t reg[32], enum vg_elem e, unsigned i,
 }
 
 /* Spreads 32 lanes over four rows of eight: to[q * stride + g] = v[4 g + q];
- * collect is the inverse. */
+ * collect is the inverse.  With 512-bit vectors both are a few shuffles. */
 #ifdef __AVX512F__
 typedef float v16 __attribute__((vector_size(64)));
 typedef float v8 __attribute__((vector_size(32)));
@@ -202,6 +216,9 @@ static inline void collect(const float *from, unsigned stride, float v[32])
 }
 #endif
 
+/* A's registers to o->a[k][row].  Lane 4 g + q has in part i of register r
+ * row g + 8 (r & 1) of column parts * (q + 4 (r >> 1)) + i, so neighbouring q
+ * are `parts` columns of 16 floats apart.  Always inlined: see below. */
 static inline __attribute__((always_inline)) void
 gather_a(enum vg_elem e, unsigned n, const void *const *a,
          struct vg_mma_operands *o)
@@ -218,6 +235,8 @@ gather_a(enum vg_elem e, unsigned n, const void *const *a,
     o->least_a = least_of(e);
 }
 
+/* B's registers to o->b[k][column]: part i of register r is element
+ * parts * (q + 4 r) + i of column g; rows of k have 8 floats. */
 static inline __attribute__((always_inline)) void
 gather_b(enum vg_elem e, unsigned n, const void *const *b,
          struct vg_mma_operands *o)
@@ -233,7 +252,7 @@ gather_b(enum vg_elem e, unsigned n, const void *const *b,
     o->least_b = least_of(e);
 }
 
-/* The common types get code of their own. */
+/* The common types get code of their own: inlined with e a constant. */
 void vg_mma_put_a(enum vg_elem e, unsigned n, const void *const *a,
                   struct vg_mma_operands *o)
 {
@@ -274,7 +293,8 @@ void vg_mma_widen8(enum vg_elem e, const void *from, float *to)
 }
 
 /* C's registers to acc[col][row]: element i of a lane goes to column
- * 2 q + (i & 1), row g + 8 (i >> 1). */
+ * 2 q + (i & 1), row g + 8 (i >> 1).  Neighbouring q are two columns apart,
+ * 32 floats. */
 void vg_mma_get_c(enum vg_elem e, const void *const *c, float acc[8][16])
 {
     float v[32];
@@ -288,6 +308,8 @@ void vg_mma_get_c(enum vg_elem e, const void *const *c, float acc[8][16])
     }
 }
 
+/* The inverse of vg_mma_get_c: rounding has been done, so the conversion to
+ * f16 is exact. */
 void vg_mma_put_d(enum vg_elem e, float acc[8][16], void *const *d)
 {
     float v[4][32];
@@ -306,6 +328,7 @@ void vg_mma_put_d(enum vg_elem e, float acc[8][16], void *const *d)
     }
 }
 
+/* Registers to matrices, the product, and back. */
 static void run_float(const struct vg_mma_kind *kind, unsigned arch,
                       const void *const *a, const void *const *b,
                       const void *const *c, void *const *d)
@@ -321,6 +344,7 @@ static void run_float(const struct vg_mma_kind *kind, unsigned arch,
     vg_mma_put_d(kind->c, acc, d);
 }
 
+/* C's type says which arithmetic it is: A and B of one C are of one family. */
 void vg_mma_run(const struct vg_mma_kind *kind, unsigned arch, unsigned flags,
                 const void *const *a, const void *const *b,
                 const void *const *c, void *const *d)

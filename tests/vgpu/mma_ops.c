@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mma_ops.c: mma.sync as an instruction.  The arithmetic is behind mma.h.
+ *
+ * The words shape, D, A, B and C are put together to the name of a row of
+ * mma_kind.c; everything else about the instruction is in that row.
  */
 #include "mem_ops.h"
 #include "mma.h"
 
 #include <stdio.h>
 
+/* Registers of one matrix per lane, at most: m16n8k16.f64 has 8 for A. */
 #define MAX_REGS 8
 
 /* op: nreg[2] destinations, then A, B, C.  arg: kind in the low 16 bits,
- * VG_MMA_* flags above. */
+ * VG_MMA_* flags above.  A lane that is guarded off would leave holes in A
+ * and B: the ISA calls that undefined.  Results go to a local array first,
+ * because D's rows may be A's or B's. */
 static void mma(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     unsigned index = i->arg & 0xffff;
@@ -38,7 +44,8 @@ static void mma(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     vg_mem_of(w, i)->worker->counts.mma[index]++;
 }
 
-/* The kind that the words name: shape, D, A, B, C in this order. */
+/* The kind that the words name: shape, D, A, B, C in this order; -1 after an
+ * error.  The position of the types matters, so they cannot be a set. */
 static int find_kind(struct vg_dec *d)
 {
     char name[64];
@@ -66,7 +73,8 @@ static int find_kind(struct vg_dec *d)
     return shape;
 }
 
-/* Appends the registers of operand k; literals are allowed in C. */
+/* Appends the registers of operand k; literals are allowed in C (compilers
+ * write {0., 0., 0., 0.} there), with the type `literal`. */
 static bool registers(struct vg_dec *d, int k, unsigned n, unsigned bits,
                       bool out, enum vg_type literal)
 {

@@ -10,6 +10,8 @@
 #include <immintrin.h>
 #endif
 
+/* Mantissa bits, smallest exponent, sign bit, infinity, NaN and the largest
+ * number as codes (num.h).  0 for infinity or NaN: the format has none. */
 const struct vg_format vg_f16 = {10, -14, 0x8000, 0x7c00, 0x7fff, 0x7bff};
 const struct vg_format vg_bf16 = {7, -126, 0x8000, 0x7f80, 0x7fff, 0x7f7f};
 const struct vg_format vg_tf32 = {10, -126, 0x40000, 0x3fc00, 0x3ffff,
@@ -67,6 +69,7 @@ uint32_t vg_narrow(double v, const struct vg_format *f,
         return f->nan ? f->nan : f->max;
     if (minus && !f->sign)
         return a > 0 && f->nan ? f->nan : 0;
+    /* Beyond any format's largest number, and too large to be scaled. */
     if (a > power(1023) * 1.99)
         return sign | (isinf(a) && f->inf && !finite
                            ? f->inf : overflow(f, minus, mode, finite));
@@ -115,6 +118,8 @@ double vg_fma_odd(double a, double b, double c)
     return vg_bits_double(u);
 }
 
+/* Whole rows of the common formats, 32 lanes at a time.  NaN becomes the
+ * canonical one, as the conversions of the hardware do. */
 void vg_row_bf16_to_f32(float *r, const uint16_t *a)
 {
     for (int l = 0; l < VG_LANES; l++) {
@@ -123,6 +128,8 @@ void vg_row_bf16_to_f32(float *r, const uint16_t *a)
     }
 }
 
+/* Round to nearest even: adding half of the last place, less one where it is
+ * even already, carries into the exponent by itself. */
 void vg_row_f32_to_bf16(uint16_t *r, const float *a)
 {
     for (int l = 0; l < VG_LANES; l++) {
@@ -133,6 +140,7 @@ void vg_row_f32_to_bf16(uint16_t *r, const float *a)
 }
 
 #if defined __F16C__
+/* The host's own conversions give the same numbers; only NaNs differ. */
 void vg_row_f16_to_f32(float *r, const uint16_t *a)
 {
     for (int l = 0; l < VG_LANES; l += 8) {

@@ -2,11 +2,16 @@
  *
  * op_bits.c: logic, shifts, bit fields, byte permutation and the dot
  * products of bytes (PTX ISA 9.0, 9.7.1 and 9.7.8).
+ *
+ * Everything here is exact; the ISA's own pseudo-code is the definition, and
+ * closed forms stand in for its loops where they exist.
  */
 #include "alu.h"
 
 /* ---- logic --------------------------------------------------------------- */
 
+/* shl and shr: `y & 63` only keeps C's shift defined; the comparison decides.
+ * Signed right shifts have handlers of their own. */
 #define LOGIC(S, T)                                                           \
     VG_BINARY(and_##S, T, T, x & y)                                           \
     VG_BINARY(or_##S, T, T, x | y)                                            \
@@ -27,11 +32,13 @@ SHR_SIGNED(s16, int16_t)
 SHR_SIGNED(s32, int32_t)
 SHR_SIGNED(s64, int64_t)
 
-/* A predicate source with its negation applied. */
+/* A predicate source with its negation applied: instructions may say !p where
+ * they read p. */
 static uint32_t truth(const struct vg_warp *w, const struct vg_insn *i, int n)
 {
     return VG_MASK(w, i->op[n]) ^ (i->neg >> n & 1 ? VG_ALL : 0);
 }
+/* Logic on predicates is logic on lane masks. */
 #define PRED(name, EXPR)                                                      \
     VG_HANDLER(name)                                                          \
     {                                                                         \
@@ -44,6 +51,7 @@ PRED(or_pred, x | y)
 PRED(xor_pred, x ^ y)
 PRED(not_pred, ~x)
 
+/* Handlers by operation and width; NULL: the ISA has no such form. */
 enum { AND, OR, XOR, NOT, CNOT, SHL, SHR };
 static vg_fn *const logic[][4] = {      /* pred, b16, b32, b64 */
     [AND] = {and_pred, and_b16, and_b32, and_b64},
@@ -93,7 +101,8 @@ static bool decode_shift(struct vg_dec *d)
 
 /* ---- lop3: any function of three bits ------------------------------------ */
 
-/* ISA 9.7.8.6: bit k of the table is the result where (a, b, c) = k. */
+/* ISA 9.7.8.6: bit k of the table is the result where (a, b, c) = k, a the
+ * highest of the three bits. */
 static uint32_t lop3_row(uint32_t x, uint32_t y, uint32_t z, uint32_t lut)
 {
     uint32_t r = 0;
@@ -137,6 +146,8 @@ static bool decode_lop3(struct vg_dec *d)
 
 /* ---- funnel shift: rows d, low a, high b, count c ------------------------ */
 
+/* The 64 bits that are shifted.  .wrap takes the count modulo 32, .clamp
+ * stops at 32. */
 #define PAIR_UP ((uint64_t)y << 32 | x)
 VG_TERNARY(shf_l_wrap, uint32_t, uint32_t, PAIR_UP << (z & 31) >> 32)
 VG_TERNARY(shf_r_wrap, uint32_t, uint32_t, PAIR_UP >> (z & 31))
@@ -164,7 +175,10 @@ static uint64_t low_ones(unsigned n)
     return n >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
 }
 
-/* ISA 9.7.1.24, closed form.  v: the source sign-extended when is_signed. */
+/* ISA 9.7.1.24, closed form: `len` bits of v from `pos`, msb the type's top
+ * bit.  Position and length are the low 8 bits of their operands.  A field
+ * that reaches beyond the top is filled with the top bit when signed.  v: the
+ * source sign-extended when is_signed. */
 static uint64_t extract(uint64_t v, uint32_t p, uint32_t n, unsigned msb,
                         bool is_signed)
 {
@@ -250,6 +264,7 @@ static uint32_t rev32(uint32_t x)
     x = (x >> 4 & 0x0f0f0f0f) | (x & 0x0f0f0f0f) << 4;
     return __builtin_bswap32(x);
 }
+/* The same for 64 bits: both halves reversed and exchanged. */
 static uint64_t rev64(uint64_t x)
 {
     return (uint64_t)rev32((uint32_t)x) << 32 | rev32((uint32_t)(x >> 32));
@@ -319,7 +334,9 @@ static bool decode_bfind(struct vg_dec *d)
     return vg_out(d, 0, -1, 32) && vg_in(d, 1, -1, vg_bits(t));
 }
 
-/* ISA 9.7.1.18: position of the n-th set bit from base on. */
+/* ISA 9.7.1.18: position of the n-th set bit from base on, upwards or, for a
+ * negative offset, downwards; offset 0 asks about base itself.  All ones:
+ * there is none. */
 static uint32_t nth_set(uint32_t bits, uint32_t base, int32_t offset)
 {
     int step = offset < 0 ? -1 : 1, left = offset < 0 ? -offset : offset;
@@ -340,7 +357,8 @@ static bool decode_fns(struct vg_dec *d)
     return vg_simple(d, fns, 32, 3);
 }
 
-/* szext: keep n low bits, extended; bmsk: n ones from position p. */
+/* szext: the n low bits of x, zero- or sign-extended.  .wrap takes n modulo
+ * 32, .clamp leaves x alone from 32 on. */
 static uint32_t extend_low(uint32_t x, uint32_t n, bool is_signed)
 {
     if (n >= 32)
@@ -384,6 +402,7 @@ static bool decode_bmsk(struct vg_dec *d)
 
 /* ---- prmt (ISA 9.7.8.7) -------------------------------------------------- */
 
+/* The modes, in the order of decode_prmt's words. */
 enum { PRMT, F4E, B4E, RC8, ECL, ECR, RC16 };
 /* The pool is {b, a}, byte 0 lowest. Mode 0 takes four nibbles of the
  * selector, whose top bit replicates the byte's sign; the others its low two
@@ -428,9 +447,12 @@ static int32_t part(uint32_t v, unsigned at, unsigned bits, bool is_signed)
     return is_signed ? (int32_t)field >> (32 - bits)
                      : (int32_t)(field >> (32 - bits));
 }
+/* arg of dp4a and dp2a: which operand is signed, and dp2a's half of b. */
 #define A_SIGNED 1u
 #define B_SIGNED 2u
 #define HIGH_HALF 4u
+/* Four products of bytes, or two of a 16-bit and an 8-bit number, added to c;
+ * sums wrap. */
 static uint32_t dot4(uint32_t x, uint32_t y, uint32_t z, uint32_t how)
 {
     for (unsigned k = 0; k < 32; k += 8)

@@ -7,6 +7,10 @@
  * pairs that kernels convert all day have vectorised handlers, listed in the
  * table `fast`.  Registers may be wider than the type: a source is cut, a
  * result extended.
+ *
+ * The two ways give the same bits: the fast one is for conversions that C
+ * makes exactly as PTX does (widening, cutting, round to nearest), and for
+ * those that num.h has for whole rows.
  */
 #include "alu.h"
 #include "num.h"
@@ -16,6 +20,8 @@
 
 /* ---- fast pairs ---------------------------------------------------------- */
 
+/* Integer to integer: the register is read as RT, cut to the source type ST
+ * and extended to the destination's DT by C's own rules. */
 #define WIDTH(name, DT, ST, RT) VG_UNARY(name, DT, RT, (ST)x)
 WIDTH(u32_u16, uint32_t, uint16_t, uint16_t)
 WIDTH(s32_s16, int32_t, int16_t, int16_t)
@@ -46,6 +52,7 @@ static inline uint32_t to_u32(float x)
 VG_UNARY(s32_f32, int32_t, float, to_s32(x))
 VG_UNARY(u32_f32, uint32_t, float, to_u32(x))
 
+/* Handlers around the conversions of whole rows in num.h. */
 #define ROW_FN(name, T, U, f)                                                 \
     VG_HANDLER(name)                                                          \
     {                                                                         \
@@ -73,7 +80,11 @@ ROW_FN(bf16_f32, uint16_t, float, vg_row_f32_to_bf16)
 PACK_FN(f16x2_f32, vg_row_f32_to_f16)
 PACK_FN(bf16x2_f32, vg_row_f32_to_bf16)
 
-/* src, dst: register widths.  round: the .rn or .rzi word, NULL none. */
+/* src, dst: register widths.  round: the .rn or .rzi word, NULL none.
+ *
+ * Between integers the source's sign decides how it is extended; the
+ * destination's changes no bit of the register, nor does either when it is
+ * cut.  So one handler serves up to four pairs of types. */
 static const struct {
     enum vg_type dt, st;
     uint8_t dst, src;
@@ -127,6 +138,8 @@ struct convert {
     unsigned dst, src;          /* register widths */
 };
 
+/* The b types count as unsigned here as well.  By the order of enum vg_type:
+ * the integers of each width lie together. */
 static bool is_int(enum vg_type t)
 {
     return (t >= VG_B8 && t <= VG_S16) || (t >= VG_B32 && t <= VG_S32) ||
@@ -186,6 +199,8 @@ static double as_double(uint64_t v, enum vg_type t, bool ftz)
     return vg_widen((uint32_t)v & 0xffff, format_of(t));
 }
 
+/* The mode of a conversion between floats; integer roundings have been done
+ * by then. */
 static enum vg_rounding mode_of(enum round r)
 {
     static const enum vg_rounding m[] = {VG_RN, VG_RZ, VG_RM, VG_RP, VG_RNA};
@@ -199,7 +214,8 @@ static int host_mode(enum round r)
          : r == RP ? FE_UPWARD : FE_TONEAREST;
 }
 
-/* A float to the bits of a float type. */
+/* A float to the bits of a float type, .sat (to [0, 1], NaN to 0) and .relu
+ * first.  tf32 sits in the upper 19 bits of its register. */
 static uint64_t from_double(double v, const struct convert *k, enum vg_type t)
 {
     if (k->sat)
@@ -268,6 +284,8 @@ static int64_t clamp_int(int64_t v, enum vg_type from, enum vg_type t)
 static uint64_t int_to_float(int64_t v, const struct convert *k)
 {
     bool big = !is_signed(k->st) && v < 0;
+    /* volatile: converted here, under the rounding mode that `any` has set,
+     * and not where a compiler would rather have it. */
     volatile double d = big ? (double)(uint64_t)v : (double)v;
     volatile float f = big ? (float)(uint64_t)v : (float)v;
     if (k->dt == VG_F64)
@@ -280,7 +298,8 @@ static uint64_t int_to_float(int64_t v, const struct convert *k)
     return from_double(vg_bits_double(exact ? u : u | 1), k, k->dt);
 }
 
-/* One value from source bits to result bits. */
+/* One value from source bits to result bits: integers and floats on either
+ * side, four ways. */
 static uint64_t convert_lane(uint64_t v, const struct convert *k)
 {
     if (is_int(k->st)) {
@@ -297,7 +316,8 @@ static uint64_t convert_lane(uint64_t v, const struct convert *k)
     return from_double(d, k, k->dt);
 }
 
-/* Result bits of type t into a register of `bits`. */
+/* Result bits of type t into a register of `bits`, for the lanes of mask: an
+ * integer is extended to the register's width, a float zero-extended. */
 static void store(struct vg_warp *w, const struct vg_insn *i, uint32_t mask,
                   const uint64_t *r, enum vg_type t, unsigned bits)
 {
@@ -317,7 +337,9 @@ static void store(struct vg_warp *w, const struct vg_insn *i, uint32_t mask,
     }
 }
 
-/* The general conversion of single values. */
+/* The general conversion of single values.  An integer becomes f32 or f64 in
+ * one rounding by the host, in the instruction's mode; anything narrower goes
+ * through a double rounded toward zero (int_to_float). */
 VG_HANDLER(any)
 {
     const struct convert *k = i->aux;
@@ -374,7 +396,8 @@ static bool is_pair(enum vg_type t)
 
 /* ---- decoding ------------------------------------------------------------ */
 
-/* NULL when a modifier or a width asks for the general handler. */
+/* NULL when a modifier or a width asks for the general handler.  A linear
+ * search, but once per instruction of the text, not per execution. */
 static vg_fn *find_fast(const struct convert *k)
 {
     static const char *const names[] = {"rn", "rz", "rm", "rp", "rna",
@@ -391,7 +414,9 @@ static vg_fn *find_fast(const struct convert *k)
     return NULL;
 }
 
-/* What exists in the ISA, by kind and number of operands. */
+/* What exists in the ISA, by kind and number of operands: pairs come from two
+ * f32 registers or from another pair, single values from single values.
+ * Nothing converts from tf32. */
 static bool convertible(const struct vg_dec *d, const struct convert *k)
 {
     bool known = (is_int(k->dt) || k->dt == VG_F64 || format_of(k->dt)) &&
@@ -477,6 +502,7 @@ static bool decode_pack(struct vg_dec *d)
     return vg_simple(d, pack_int, 32, three ? 3 : 2);
 }
 
+/* The longer name wins, so cvt.pack never reaches decode_cvt. */
 const struct vg_opcode vg_ops_cvt[] = {
     {"cvt", decode_cvt, VG_C_CVT, 0},
     {"cvt.pack", decode_pack, VG_C_CVT, 0},

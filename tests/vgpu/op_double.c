@@ -2,6 +2,9 @@
  *
  * op_double.c: double precision (PTX ISA 9.0, 9.7.3).  No .ftz, no .sat;
  * all four rounding modes.
+ *
+ * Attention kernels hardly compute in double: here everything is the host's
+ * own arithmetic, and nothing has a fast form.
  */
 #include "alu.h"
 #include "num.h"
@@ -9,10 +12,13 @@
 #include <fenv.h>
 #include <math.h>
 
+/* arg: the rounding mode (enum vg_rounding), and the operation above it. */
 #define ROUND(arg) ((arg) & 3)
 #define OP(arg) ((arg) >> 8)
 #define NAN64 UINT64_C(0x7fffffffffffffff)
 
+/* One operation on 32 lanes.  They run behind a pointer, so that no compiler
+ * moves their arithmetic out of the region with another rounding mode. */
 typedef void row_fn(double *r, const double *a, const double *b,
                     const double *c);
 #define ROW(name, EXPR)                                                       \
@@ -42,11 +48,13 @@ static double high_word(double v)
 {
     return vg_bits_double(vg_double_bits(v) & ~UINT64_C(0xffffffff));
 }
+/* A subnormal becomes a zero of its sign. */
 static double flush(double v)
 {
     return fabs(v) < 0x1p-1022 ? copysign(0.0, v) : v;
 }
 
+/* -ffp-contract=off: x * y stays a rounded product, and what fuses says so. */
 ROW(row_add, x + y)
 ROW(row_sub, x - y)
 ROW(row_mul, x * y)
@@ -62,6 +70,7 @@ ROW(row_rsqrt, 1.0 / sqrt(x))
 ROW(row_rcp_approx, flush(high_word(1.0 / flush(high_word(x)))))
 ROW(row_rsqrt_approx, flush(high_word(1.0 / sqrt(flush(high_word(x))))))
 
+/* The operations, their row functions and how many sources each has. */
 enum op { ADD, SUB, MUL, FMA, DIV, MIN, MAX, NEG, ABS, RCP, SQRT, RSQRT,
           RCP_APPROX, RSQRT_APPROX };
 static const struct {
@@ -78,7 +87,9 @@ static const struct {
     [RSQRT_APPROX] = {row_rsqrt_approx, 1},
 };
 
-/* Missing sources repeat the first; their row functions ignore them. */
+/* Missing sources repeat the first; their row functions ignore them.  The
+ * host's rounding mode is per thread and back to nearest before anything else
+ * runs. */
 VG_HANDLER(arith)
 {
     static const int host[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD,
@@ -119,6 +130,7 @@ static bool decode(struct vg_dec *d)
     return ok;
 }
 
+/* Reached from the rows without ".double" when the type is .f64. */
 const struct vg_opcode vg_ops_double[] = {
     {"add.double", decode, VG_C_DOUBLE, ADD},
     {"sub.double", decode, VG_C_DOUBLE, SUB},

@@ -23,6 +23,7 @@
 
 /* ---- the common forms ---------------------------------------------------- */
 
+/* canonical: the hardware knows one NaN, the host many. */
 VG_BINARY(add_plain, float, float, vg_canonical(x + y))
 VG_BINARY(sub_plain, float, float, vg_canonical(x - y))
 VG_BINARY(mul_plain, float, float, vg_canonical(x * y))
@@ -36,6 +37,7 @@ static inline float min_of(float x, float y)
     r = x == y ? (x == 0.0f ? vg_bits_float(both & 0x80000000) : x) : r;
     return y != y ? x : r;
 }
+/* The same with the larger of two zeros: + & - is +. */
 static inline float max_of(float x, float y)
 {
     uint32_t both = vg_float_bits(x) & vg_float_bits(y);
@@ -63,7 +65,8 @@ typedef void row_fn(float *r, const float *a, const float *b, const float *c,
         }                                                                     \
     }
 
-/* min, max: .NaN, .xorsign.abs and the three-input forms. */
+/* min, max with modifiers: .NaN makes a NaN win, .xorsign.abs compares
+ * magnitudes and multiplies the signs. */
 static float extreme(float x, float y, bool max, uint32_t arg)
 {
     uint32_t sign = (vg_float_bits(x) ^ vg_float_bits(y)) & 0x80000000;
@@ -84,6 +87,8 @@ static float div_approx(float x, float y)
     return x / y;
 }
 
+/* sub, mul and div round once by themselves; fma is the fused one, whatever
+ * the compiler may do with x * y + z. */
 ROW(row_add, x + y)
 ROW(row_sub, x - y)
 ROW(row_mul, x * y)
@@ -99,6 +104,8 @@ ROW(row_abs, fabsf(x))
 ROW(row_rcp, 1.0f / x)
 ROW(row_sqrt, sqrtf(x))
 
+/* The operations: row function, handler of the plain form if there is one,
+ * number of sources. */
 enum op { ADD, SUB, MUL, FMA, DIV, DIV_APPROX, MIN, MAX, MIN3, MAX3, NEG, ABS,
           RCP, SQRT };
 static const struct {
@@ -161,7 +168,8 @@ static void end(float *r, uint32_t arg)
     }
 }
 
-/* 32 numbers from each source, starting at element `at` of the rows. */
+/* 32 numbers from each source, starting at element `at` of the rows: once for
+ * f32, twice for f32x2. */
 static void part(const struct vg_warp *w, const struct vg_insn *i, int at,
                  float *r)
 {
@@ -214,6 +222,7 @@ static uint32_t rounding(struct vg_dec *d)
     return mode < 0 ? 0 : (uint32_t)mode << 4;
 }
 
+/* Rounding, .ftz and .sat as bits of arg. */
 static uint32_t common_flags(struct vg_dec *d)
 {
     uint32_t flags = rounding(d);

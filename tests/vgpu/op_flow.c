@@ -2,13 +2,17 @@
  *
  * op_flow.c: branches, calls, the end of a thread, fences and the
  * instructions that only hint (PTX ISA 9.0, 9.7.12, 9.7.13, 9.7.19).
+ *
+ * A branch does not jump: it moves lanes.  Those that take it go to the target
+ * and join whoever is there, the others to the next instruction (sched.c).
  */
 #include "alu.h"
 #include "warp.h"
 
 /* ---- branches ------------------------------------------------------------ */
 
-/* vg_bra is in sched.c. */
+/* Stores where a label points, still as an instruction of the PTX: pcs are
+ * known once the body is placed (decode.c).  vg_bra itself is in sched.c. */
 static bool label_target(struct vg_dec *d, const struct ptx_operand *o,
                          int32_t *target)
 {
@@ -29,7 +33,9 @@ static bool decode_bra(struct vg_dec *d)
                         : vg_error(d, "no target");
 }
 
-/* Peels off one index value after the other. */
+/* brx.idx: peels off one index value after the other; lanes with the same one
+ * stay together.  An index beyond the list is undefined in the ISA and a
+ * fault here. */
 void vg_brx(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     const struct vg_jumps *t = i->aux;
@@ -72,7 +78,7 @@ static bool decode_brx(struct vg_dec *d)
 
 /* ---- the end of a thread ------------------------------------------------- */
 
-/* Lanes whose guard is false go on. */
+/* exit, and ret of a kernel.  Lanes whose guard is false go on. */
 void vg_exit(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     struct vg_group *g = vg_current(w);
@@ -110,6 +116,8 @@ VG_HANDLER(trap)
              w->cta->launch->program->src[vg_pc(w, i)]->word[0]);
 }
 
+/* .kind CONTROL keeps it out of straight runs, so that the counters are right
+ * up to it. */
 static bool decode_trap(struct vg_dec *d)
 {
     d->out->kind = VG_CONTROL;
@@ -119,18 +127,22 @@ static bool decode_trap(struct vg_dec *d)
 
 /* ---- calls of functions without a body ----------------------------------- */
 
+/* __assertfail: its arguments (text, file, line) are not looked at; the
+ * report has the source line from the PTX. */
 VG_HANDLER(assertfail)
 {
     vg_fault(w, i, __builtin_ctz(mask), VG_ASSERT,
              "device assertion failed");
 }
 
+/* For calls and hints without a function. */
 VG_HANDLER(nothing)
 {
     (void)w, (void)i, (void)mask;
 }
 
-/* vprintf prints nothing and returns 0: "st.param.b32 [result], 0". */
+/* vprintf prints nothing and returns 0: the call becomes a store into its
+ * result variable, "st.param.b32 [result], 0", made up here. */
 static bool decode_vprintf(struct vg_dec *d)
 {
     const struct ptx_inst *call = d->in;
@@ -200,7 +212,8 @@ static bool decode_membar(struct vg_dec *d)
     return true;
 }
 
-/* fence.proxy.{alias, async{.space}, tensormap::generic...} */
+/* fence.proxy.{alias, async{.space}, tensormap::generic...}: the proxy's
+ * number goes into arg; the three spaces of .async follow it in the enum. */
 static bool decode_proxy(struct vg_dec *d)
 {
     static const enum vg_proxy of[] = {
@@ -243,6 +256,7 @@ static bool decode_fence(struct vg_dec *d)
 
 /* ---- hints --------------------------------------------------------------- */
 
+/* Sleeping is letting every other warp run first. */
 VG_HANDLER(yield)
 {
     (void)i, (void)mask;
@@ -259,6 +273,7 @@ static bool decode_nanosleep(struct vg_dec *d)
     return vg_in(d, 0, -1, 32);
 }
 
+/* Performance counters' triggers. */
 static bool decode_pmevent(struct vg_dec *d)
 {
     vg_mod(d, "mask");

@@ -22,13 +22,15 @@
 #define PAIR 64u
 #define OP(arg) ((arg) >> 8)
 
+/* MIN3 and MAX3 are min and max with three sources; sources: of each. */
 enum op { ADD, SUB, MUL, FMA, MIN, MAX, MIN3, MAX3, NEG, ABS };
 static const int sources[] = {
     [ADD] = 2, [SUB] = 2, [MUL] = 2, [FMA] = 3, [MIN] = 2,
     [MAX] = 2, [MIN3] = 3, [MAX3] = 3, [NEG] = 1, [ABS] = 1,
 };
 
-/* As for f32: -0 < +0, a NaN loses unless .NaN. */
+/* min and max as for f32: -0 < +0, a NaN loses unless .NaN wins; .xorsign
+ * compares magnitudes and multiplies the signs. */
 static double extreme(double x, double y, bool max, uint32_t arg)
 {
     bool minus = signbit(x) != signbit(y);
@@ -70,7 +72,8 @@ static uint32_t flush(uint32_t h, uint32_t arg)
     return (arg & FTZ) && !(h & exponent) ? h & 0x8000 : h;
 }
 
-/* One element from source bits to result bits, with all modifiers. */
+/* One element from source bits to result bits, with all modifiers, in the
+ * order of the ISA: flush the sources, compute, saturate, round, flush. */
 static uint16_t one(const uint16_t h[3], uint32_t arg)
 {
     const struct vg_format *f = arg & BF16 ? &vg_bf16 : &vg_f16;
@@ -85,7 +88,7 @@ static uint16_t one(const uint16_t h[3], uint32_t arg)
     return (uint16_t)flush(vg_narrow(r, f, VG_RN, false), arg);
 }
 
-/* Any operation with any modifier. */
+/* Any operation with any modifier, element by element: slow, and rare. */
 VG_HANDLER(arith)
 {
     int n = i->arg & PAIR ? 2 * VG_LANES : VG_LANES;
@@ -136,7 +139,8 @@ VG_UNARY(abs16, uint16_t, uint16_t, x & 0x7fff)
 VG_UNARY(neg32, uint32_t, uint32_t, x ^ 0x80008000)
 VG_UNARY(abs32, uint32_t, uint32_t, x & 0x7fff7fff)
 
-/* The fastest handler that honours the flags. */
+/* The fastest handler that honours the flags.  bf16 has no plain forms of its
+ * own: kernels add and multiply in f32. */
 static vg_fn *handler(enum op op, uint32_t flags)
 {
     static vg_fn *const plain[] = {[ADD] = add_plain, [SUB] = sub_plain,
@@ -189,6 +193,8 @@ static bool decode(struct vg_dec *d)
     return ok;
 }
 
+/* Reached from the rows without ".half" by the type; all but FMA also as
+ * pairs. */
 const struct vg_opcode vg_ops_half[] = {
     {"add.half", decode, VG_C_HALF, ADD},
     {"sub.half", decode, VG_C_HALF, SUB},

@@ -4,6 +4,9 @@
  *
  * Results wrap.  What the ISA leaves open follows the hardware where it is
  * known: x / 0 is all ones and x % 0 is x.
+ *
+ * A handler is named operation_type; tables list them by vg_int_index, with
+ * NULL where the ISA has no such type.
  */
 #include "alu.h"
 
@@ -37,6 +40,9 @@ bool vg_simple(struct vg_dec *d, vg_fn *fn, unsigned bits, int nsrc)
 
 /* ---- handlers of one type: S suffix, T type, U its unsigned twin --------- */
 
+/* Arithmetic is done in the unsigned twin, where it wraps; a signed overflow
+ * would be the compiler's to exploit.  1u * keeps 16-bit operands, which C
+ * promotes to int, from overflowing in it. */
 #define IMAX(x, y) ((x) > (y) ? (x) : (y))
 #define IMIN(x, y) ((x) < (y) ? (x) : (y))
 #define COMMON(S, T, U)                                                       \
@@ -58,14 +64,17 @@ bool vg_simple(struct vg_dec *d, vg_fn *fn, unsigned bits, int nsrc)
     COMMON(S, T, T)                                                           \
     VG_BINARY(div_##S, T, T, y == 0 ? (T)-1 : x / y)                          \
     VG_BINARY(rem_##S, T, T, y == 0 ? x : x % y)
-/* W: twice as wide */
+/* The high half of a product, and that plus the addend; W: twice as wide, N:
+ * bits of T. */
 #define HIGH(S, T, W, N)                                                      \
     VG_BINARY(mulhi_##S, T, T, (W)x * (W)y >> N)                              \
     VG_TERNARY(madhi_##S, T, T, (uint64_t)((W)x * (W)y >> N) + (uint64_t)z)
+/* The whole product in a type twice as wide (UW: its unsigned twin). */
 #define WIDE(S, T, W, UW)                                                     \
     VG_BINARY(mulwide_##S, W, T, (W)x * (W)y)                                 \
     VG_TERNARY2(madwide_##S, W, T, T, W, (UW)((W)x * (W)y) + (UW)z)
 
+/* For the high halves of 64-bit products. */
 __extension__ typedef __int128 s128;
 __extension__ typedef unsigned __int128 u128;
 
@@ -86,7 +95,8 @@ WIDE(s16, int16_t, int32_t, uint32_t)
 WIDE(u32, uint32_t, uint64_t, uint64_t)
 WIDE(s32, int32_t, int64_t, uint64_t)
 
-/* Saturation to s32. */
+/* Saturation to s32, the only type that has .sat (PTX ISA 9.7.1); and .relu,
+ * which cuts at 0. */
 static int32_t clamp32(int64_t v)
 {
     return v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : (int32_t)v;
@@ -98,6 +108,7 @@ VG_TERNARY(madhi_sat, int32_t, int32_t,
 VG_BINARY(min_relu, int32_t, int32_t, IMAX(IMIN(x, y), 0))
 VG_BINARY(max_relu, int32_t, int32_t, IMAX(IMAX(x, y), 0))
 
+/* Handlers of an operation by vg_int_index; NULL: the type does not have it. */
 #define ALL(op)                                                               \
     {op##_u16, op##_s16, op##_u32, op##_s32, op##_u64, op##_s64}
 #define SIGNED_ONLY(op) {NULL, op##_s16, NULL, op##_s32, NULL, op##_s64}
@@ -112,15 +123,18 @@ static by_type add_fn = ALL(add), sub_fn = ALL(sub), min_fn = ALL(min),
 
 /* ---- 24-bit multiplication ----------------------------------------------- */
 
-/* The low 24 bits as a signed number: moved to the top and back. */
+/* The low 24 bits as a signed number: moved to the top and back.  mul24 exists
+ * for devices that multiplied 24 bits faster than 32. */
 static int64_t s24(int32_t v)
 {
     return (int64_t)((uint64_t)(uint32_t)v << 40) >> 40;
 }
+/* The low 24 bits as an unsigned number. */
 static uint64_t u24(uint32_t v)
 {
     return v & 0xffffff;
 }
+/* .lo keeps bits 0 to 31 of the 48-bit product, .hi bits 16 to 47. */
 VG_BINARY(mul24lo_u32, uint32_t, uint32_t, u24(x) * u24(y))
 VG_BINARY(mul24lo_s32, int32_t, int32_t, s24(x) * s24(y))
 VG_BINARY(mul24hi_u32, uint32_t, uint32_t, u24(x) * u24(y) >> 16)
@@ -135,6 +149,7 @@ VG_TERNARY(mad24hi_sat, int32_t, int32_t,
 
 /* ---- two 16-bit halves --------------------------------------------------- */
 
+/* A handler for pairs: EXPR on x and y, once for each 16-bit half. */
 #define HALVES(name, T, EXPR)                                                 \
     static uint32_t name##_pair(uint32_t p, uint32_t q)                       \
     {                                                                         \
@@ -156,7 +171,9 @@ HALVES(max_s16x2_relu, int16_t, IMAX(IMAX(x, y), 0))
 
 /* ---- extended precision: carry in op[n], see vg_in_carry ----------------- */
 
-/* Appended order: d, sources, then the carry row.  IN, OUT: constants. */
+/* Appended order: d, sources, then the carry row.  IN, OUT: constants.  SUM
+ * is computed in WIDEST, which has at least one bit more than U; that bit is
+ * the carry, or the borrow of a subtraction. */
 #define CARRIED(name, T, U, WIDEST, SRCS, IN, OUT, SUM)                       \
     VG_HANDLER(name)                                                          \
     {                                                                         \
@@ -176,6 +193,7 @@ HALVES(max_s16x2_relu, int16_t, IMAX(IMAX(x, y), 0))
         if (OUT)                                                              \
             vg_put_pred(&VG_MASK(w, i->op[SRCS + 1]), out, mask);             \
     }
+/* The forms that do not depend on the sign of the type. */
 #define CARRY_TYPE(S, U, W)                                                   \
     CARRIED(add_cc_##S, U, U, W, 2, 0, 1, x + y)                              \
     CARRIED(addc_##S, U, U, W, 2, 1, 0, x + y + k)                            \
@@ -186,6 +204,7 @@ HALVES(max_s16x2_relu, int16_t, IMAX(IMAX(x, y), 0))
     CARRIED(madlo_cc_##S, U, U, W, 3, 0, 1, (W)(U)(x * y) + z)                \
     CARRIED(madloc_##S, U, U, W, 3, 1, 0, (W)(U)(x * y) + z + k)              \
     CARRIED(madloc_cc_##S, U, U, W, 3, 1, 1, (W)(U)(x * y) + z + k)
+/* madhi and madhic: the high half of a product does depend on it. */
 #define CARRY_HIGH(S, T, U, W, SW)                                            \
     CARRIED(madhi_cc_##S, T, U, W, 3, 0, 1,                                   \
             (W)(U)((SW)a_[l] * (SW)b_[l] >> 8 * sizeof(U)) + (W)(U)z)         \
@@ -216,7 +235,8 @@ static by_carry madhic[VG_INTS] = {
     [VG_IS64] = HIGH_CARRY(s64),
 };
 
-/* Appends the carry row behind the sources; in, out: is it read, written. */
+/* vg_simple for an extended-precision instruction: appends the carry row
+ * behind the sources; in, out: is it read, written. */
 static bool carried(struct vg_dec *d, vg_fn *fn, unsigned bits, int nsrc,
                     bool in, bool out)
 {
@@ -241,6 +261,7 @@ static bool is_float(const struct vg_dec *d)
     return false;
 }
 
+/* arg of the rows that decode_arith serves. */
 enum { ADD, SUB, MIN, MAX, DIV, REM, NEG, ABS, SAD };
 static const by_type *const plain[] = {
     [ADD] = &add_fn, [SUB] = &sub_fn, [MIN] = &min_fn, [MAX] = &max_fn,
@@ -294,7 +315,7 @@ static bool decode_arith(struct vg_dec *d)
     return vg_simple(d, fn, vg_bits(t), nsrc);
 }
 
-/* addc, subc */
+/* addc{.cc}, subc{.cc}: always with carry in. */
 static bool decode_addc(struct vg_dec *d)
 {
     bool out = vg_mod(d, "cc"), sub = d->out->arg == SUB;
@@ -309,7 +330,8 @@ static bool decode_addc(struct vg_dec *d)
                    vg_bits(t), 2, true, out);
 }
 
-/* {mul,mad}.wide: the result and the addend are twice as wide. */
+/* {mul,mad}.wide: the result and the addend are twice as wide.  There is no
+ * 128-bit integer type, hence no .wide of 64 bits. */
 static bool decode_wide(struct vg_dec *d, bool mad, int index, unsigned bits)
 {
     d->out->fn = (mad ? madwide_fn : mulwide_fn)[index];
@@ -319,7 +341,8 @@ static bool decode_wide(struct vg_dec *d, bool mad, int index, unsigned bits)
            vg_in(d, 2, -1, bits) && (!mad || vg_in(d, 3, -1, 2 * bits));
 }
 
-/* mul, mad, madc: {.hi, .lo, .wide}{.cc}{.sat} */
+/* mul, mad, madc: {.hi, .lo, .wide}{.cc}{.sat}.  part: 0 lo, 1 hi, 2 wide.
+ * Only mad has .cc, and .sat belongs to mad.hi.s32 alone (PTX ISA 9.7.1). */
 static bool decode_mul(struct vg_dec *d)
 {
     bool mad = strcmp(d->in->word[0], "mul") != 0;
@@ -349,7 +372,8 @@ static bool decode_mul(struct vg_dec *d)
     return vg_simple(d, fn, vg_bits(t), mad ? 3 : 2);
 }
 
-/* mul24.{lo,hi}.type d, a, b mad24.{lo,hi}{.sat}.type d, a, b, c */
+/* mul24.{lo,hi}.type d, a, b and mad24.{lo,hi}{.sat}.type d, a, b, c; the
+ * table is indexed by mad, part and sign. */
 static bool decode_mul24(struct vg_dec *d)
 {
     static vg_fn *const fn[2][2][2] = {
@@ -366,6 +390,8 @@ static bool decode_mul24(struct vg_dec *d)
     return vg_simple(d, fn[mad][part][t == VG_S32], 32, mad ? 3 : 2);
 }
 
+/* These names are also the floating-point ones: decode_arith and decode_mul
+ * send those on. */
 const struct vg_opcode vg_ops_int[] = {
     {"add", decode_arith, VG_C_INT, ADD},
     {"sub", decode_arith, VG_C_INT, SUB},

@@ -6,11 +6,16 @@
  * Kernel parameters are constant rows, so a load from a known parameter
  * address is a move.  A load with a computed address, or from the parameters
  * of an inlined function, goes to the memory side's ld.
+ *
+ * A mov of a whole register is one copy of a row.  Vector operands of mov are
+ * its packing forms: mov.b64 %rd, {%r1, %r2} puts %r1 into the low half.
  */
 #include "alu.h"
 
 /* ---- whole registers ----------------------------------------------------- */
 
+/* 8 and 128 bits have handlers of their own: rows of those widths are not
+ * what the macros and VG_PUT know. */
 VG_UNARY(mov16, uint16_t, uint16_t, x)
 VG_UNARY(mov32, uint32_t, uint32_t, x)
 VG_UNARY(mov64, uint64_t, uint64_t, x)
@@ -22,6 +27,7 @@ VG_HANDLER(mov8)
         if (mask >> l & 1)
             r[l] = a[l];
 }
+/* Both halves are read first: d may be a. */
 VG_HANDLER(mov128)
 {
     uint64_t r[2 * VG_LANES];
@@ -30,6 +36,7 @@ VG_HANDLER(mov128)
     vg_put64(d, r, mask);
     vg_put64(d + VG_LANES, r + VG_LANES, mask);
 }
+/* A negated source predicate (mov.pred p, !q) is a xor of the mask. */
 VG_HANDLER(mov_pred)
 {
     uint32_t v = VG_MASK(w, i->op[1]) ^ (i->neg >> 1 & 1 ? VG_ALL : 0);
@@ -67,6 +74,7 @@ static uint64_t get(const void *row, unsigned bits, int l)
     }
 }
 
+/* Stores into lane l of such a row. */
 static void set(void *row, unsigned bits, int l, uint64_t v)
 {
     switch (bits) {
@@ -81,6 +89,7 @@ static void set(void *row, unsigned bits, int l, uint64_t v)
 struct whole {
     uint64_t word[2];
 };
+/* Lane l of a row of up to 128 bits, and its inverse. */
 static struct whole get_whole(const void *row, unsigned bits, int l)
 {
     const uint64_t *q = row;
@@ -96,7 +105,8 @@ static void set_whole(void *row, unsigned bits, int l, struct whole v)
         ((uint64_t *)row)[VG_LANES + l] = v.word[1];
 }
 
-/* arg: element width; imm: width of the whole.  rows: d, elements */
+/* arg: element width; imm: width of the whole.  rows: d, elements.  All of
+ * them are read before d is written: d may be one of the elements' rows. */
 VG_HANDLER(pack)
 {
     unsigned n = i->nop - 1u, bits = i->arg;
@@ -110,7 +120,8 @@ VG_HANDLER(pack)
             set_whole(vg_row(w, i->op[0]), (unsigned)i->imm, l, r[l]);
 }
 
-/* rows: elements, source */
+/* rows: elements, source; arg and imm as for pack.  The source is read first,
+ * for the same reason. */
 VG_HANDLER(unpack)
 {
     unsigned n = i->nop - 1u, bits = i->arg;
@@ -123,6 +134,7 @@ VG_HANDLER(unpack)
                 set(vg_row(w, i->op[e]), bits, l,
                     a[l].word[e * bits / 64] >> e * bits % 64);
 }
+/* The two that compilers write everywhere, without the loop over bits. */
 VG_HANDLER(unpack_2x32)
 {
     const uint64_t *a = VG_ROW(uint64_t, 2);
@@ -163,7 +175,8 @@ static bool decode_pack(struct vg_dec *d, unsigned bits)
     return ok;
 }
 
-/* mov.b32 {d, e}, a and its kin; elements may be sinks. */
+/* mov.b32 {d, e}, a and its kin; elements may be sinks: all of them share one
+ * row that is wide enough for any. */
 static bool decode_unpack(struct vg_dec *d, unsigned bits)
 {
     int n = vg_elems(d, 0);
@@ -191,6 +204,7 @@ VG_HANDLER(clock64)
         r[l] = w->cta->clock;
     VG_PUT(0, r);
 }
+/* arg: 32 for the high half. */
 VG_HANDLER(clock32)
 {
     uint32_t r[VG_LANES];
@@ -199,6 +213,8 @@ VG_HANDLER(clock32)
     VG_PUT(0, r);
 }
 
+/* The special registers that no row can hold, since they change while a warp
+ * runs.  One count serves all of them: there is no time here. */
 static const struct {
     const char *name;
     vg_fn *fn;
@@ -252,7 +268,8 @@ static bool decode_mov(struct vg_dec *d)
 
 /* ---- ld.param ------------------------------------------------------------ */
 
-/* A value of a narrower type into a wider register, from a constant row. */
+/* A value of a narrower type into a wider register, from a constant row.
+ * arg: width of the source, of the register << 8, signed << 16. */
 VG_HANDLER(widen)
 {
     unsigned from = i->arg & 0xff, to = i->arg >> 8 & 0xff;
@@ -266,7 +283,8 @@ VG_HANDLER(widen)
     }
 }
 
-/* rows: d0, s0, d1, s1, ...: element moves of one width. */
+/* rows: d0, s0, d1, s1, ...: element moves of one width, each by the handler
+ * of a plain mov.  The sources are constants, so no move disturbs the next. */
 VG_HANDLER(move_elements)
 {
     for (unsigned n = 0; n < i->nop; n += 2) {
@@ -277,7 +295,8 @@ VG_HANDLER(move_elements)
     }
 }
 
-/* [parameter of the kernel + constant]: then *at is its byte offset. */
+/* [parameter of the kernel + constant]: then *at is its byte offset.  False
+ * for a register address and for parameters of inlined functions. */
 static bool is_static_param(struct vg_dec *d, uint64_t *at)
 {
     if (!vg_has(d, 1) || d->in->op[1].kind != PTX_OP_ADDR)
@@ -291,7 +310,7 @@ static bool is_static_param(struct vg_dec *d, uint64_t *at)
     return true;
 }
 
-/* ld.param.vN: a move per element. */
+/* ld.param.vN: a move per element, all of the type's own width. */
 static bool decode_param_vector(struct vg_dec *d, enum vg_type t, uint64_t at,
                                 int count)
 {
@@ -321,7 +340,9 @@ static bool extends_elements(const struct vg_dec *d, enum vg_type t)
     return false;
 }
 
-/* ld.param{.vN}.type d, [a] */
+/* ld.param{.vN}.type d, [a].  What is no move of a known parameter starts
+ * again as an ordinary ld, with all modifiers unconsumed (used = 1: the
+ * opcode). */
 static bool decode_ld_param(struct vg_dec *d)
 {
     uint64_t at;
@@ -354,6 +375,7 @@ static bool decode_ld_param(struct vg_dec *d)
 
 /* ---- cvta, isspacep ------------------------------------------------------ */
 
+/* The names, and the window of each by its index in them. */
 static const char space_names[] =
     "global|const|shared|local|param|shared::cta|shared::cluster";
 static uint64_t window_of(int space)
@@ -364,6 +386,7 @@ static uint64_t window_of(int space)
     return base[space];
 }
 
+/* imm: the window to add, negated for cvta.to. */
 VG_UNARY(cvta64, uint64_t, uint64_t, x + (uint64_t)i->imm)
 
 /* A generic address is space address + window; .to takes it away again. */

@@ -6,6 +6,9 @@
  * A comparison first becomes a 32-bit lane mask, by one of three relations
  * (less, equal, unordered) per type; the operator is then logic on masks:
  * le = less | equal, gtu = ~(less | equal), and so on.
+ *
+ * A predicate is a mask already, so what setp yields is stored as it is, and
+ * its boolean operator is one more word operation.
  */
 #include "alu.h"
 #include "num.h"
@@ -29,6 +32,8 @@ static inline uint32_t pack_mask(const int32_t *v)
     return m;
 }
 
+/* A relation for type T; ftz flushes subnormals first (f32 only).  The three
+ * results go to arrays, which is what lets the loop vectorise. */
 #define RELATE(S, T, LOAD, NAN_TEST)                                          \
     static struct relation relate_##S(const void *pa, const void *pb,         \
                                       uint32_t ftz)                           \
@@ -82,6 +87,7 @@ static relate_fn *relate_of(enum vg_type t)
 
 /* ---- operators ----------------------------------------------------------- */
 
+/* lo, ls, hi, hs are the unsigned orders: their types are unsigned anyway. */
 #define CMP_NAMES                                                             \
     "eq|ne|lt|le|gt|ge|lo|ls|hi|hs|equ|neu|ltu|leu|gtu|geu|num|nan"
 enum cmp { EQ, NE, LT, LE, GT, GE, LO, LS, HI, HS, EQU, NEU, LTU, LEU, GTU,
@@ -121,7 +127,7 @@ struct compare {
     unsigned bits;          /* of set's result */
 };
 
-/* (a op b) BoolOp {!}c */
+/* (a op b) BoolOp {!}c, on lane masks; c is the row behind the sources. */
 static uint32_t combine(const struct vg_warp *w, const struct vg_insn *i,
                         const struct compare *k, uint32_t v)
 {
@@ -132,7 +138,8 @@ static uint32_t combine(const struct vg_warp *w, const struct vg_insn *i,
     return k->combine == 0 ? v & c : k->combine == 1 ? v | c : v ^ c;
 }
 
-/* Comparison of the scalars, or of half `h` of the pairs. */
+/* Comparison of the scalars, or of half `h` of the pairs (0 low, 1 high).
+ * Halves are compared as f32, which holds all of them. */
 static uint32_t compare(const struct vg_warp *w, const struct vg_insn *i,
                         const struct compare *k, int h)
 {
@@ -160,7 +167,8 @@ VG_HANDLER(setp)
     vg_put_pred(vg_row(w, i->op[0]), p, mask);
 }
 
-/* The common setps: integers and f32, one result, no combination. */
+/* The common setps: integers and f32, one result, no combination.  Loops are
+ * made of these, and they save a call through a pointer and aux. */
 #define SETP_FAST(S)                                                          \
     VG_HANDLER(setp_##S)                                                      \
     {                                                                         \
@@ -176,8 +184,8 @@ SETP_FAST(u64)
 SETP_FAST(s64)
 SETP_FAST(f32)
 
-/* Results are all ones, or 1.0 for float result types; halves likewise in 16
- * bits. */
+/* set.  Results are all ones, or 1.0 for float result types; halves likewise
+ * in 16 bits.  Where the comparison is false the result is 0 in either. */
 VG_HANDLER(set)
 {
     const struct compare *k = i->aux;
@@ -199,7 +207,7 @@ VG_HANDLER(set)
 
 /* ---- decoding ------------------------------------------------------------ */
 
-/* The modifiers that setp and set share. */
+/* The modifiers that setp and set share; NULL after an error. */
 static struct compare *new_compare(struct vg_dec *d)
 {
     struct compare *k = vg_keep(d, sizeof *k);
@@ -274,6 +282,7 @@ static bool decode_set(struct vg_dec *d)
 
 /* ---- selection ----------------------------------------------------------- */
 
+/* Sources are read whole, so d may be either of them. */
 #define SELP(S, T)                                                            \
     VG_HANDLER(selp_##S)                                                      \
     {                                                                         \
@@ -339,6 +348,7 @@ static bool decode_slct(struct vg_dec *d)
 
 /* ---- testp, copysign ----------------------------------------------------- */
 
+/* In the order of test()'s cases. */
 #define TESTP_NAMES "finite|infinite|number|notanumber|normal|subnormal"
 /* smallest: the least normal number of the type. */
 static bool test(double v, double smallest, uint32_t what)
@@ -352,6 +362,7 @@ static bool test(double v, double smallest, uint32_t what)
     default: return v != 0 && fabs(v) < smallest;
     }
 }
+/* .ftz does not exist for testp: subnormals are what one asks about. */
 VG_HANDLER(testp_f32)
 {
     uint32_t p = 0;
@@ -360,6 +371,7 @@ VG_HANDLER(testp_f32)
              << l;
     vg_put_pred(vg_row(w, i->op[0]), p, mask);
 }
+/* The same in double. */
 VG_HANDLER(testp_f64)
 {
     uint32_t p = 0;

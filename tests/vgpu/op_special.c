@@ -57,11 +57,13 @@ static inline float log2_of(float v)
     return v >= 0.0f ? r : NAN;
 }
 
-/* Double precision makes the two roundings harmless. */
+/* 1 / sqrt(x): two roundings in double, one to single; double precision makes
+ * the first two harmless. */
 static inline float rsqrt_of(float v)
 {
     return (float)(1.0 / sqrt((double)v));
 }
+/* The C library's, lane by lane: these need not be fast. */
 static float sin_of(float v)
 {
     return (float)sin((double)v);
@@ -75,6 +77,7 @@ static float tanh_of(float v)
     return (float)tanh((double)v);
 }
 
+/* A function over 32 lanes. */
 #define FUNCTION(name, f)                                                     \
     static void row_##name(float *r, const float *a)                          \
     {                                                                         \
@@ -94,7 +97,7 @@ static void (*const rows[])(float *, const float *) = {
     [SIN] = row_sin, [COS] = row_cos, [TANH] = row_tanh,
 };
 
-/* arg: FTZ | op << 8 */
+/* f32.  arg: FTZ | op << 8.  A NaN result is the canonical one. */
 VG_HANDLER(single)
 {
     const float *a = VG_ROW(float, 1);
@@ -131,7 +134,9 @@ VG_HANDLER(half)
         vg_put16(vg_row(w, i->op[0]), r, mask);
 }
 
-/* op.approx{.ftz}.f32 d, a; ex2 and tanh also for halves and pairs of them */
+/* op.approx{.ftz}.f32 d, a; ex2 and tanh also for halves and pairs of them.
+ * rsqrt.approx.f64 is op_double.c's: its decoder wants to see the words that
+ * were consumed here, so they are given back. */
 static bool decode(struct vg_dec *d)
 {
     enum op op = d->out->arg;

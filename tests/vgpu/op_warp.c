@@ -6,6 +6,10 @@
  * The scheduler calls a handler of kind VG_MEMBER when all live lanes of the
  * member masks are at the instruction; `mask` may then hold several member
  * sets side by side, so set operations go through `for_each_set`.
+ *
+ * Example: after a branch lanes 0-15 may execute shfl.sync with the mask
+ * 0x0000ffff and lanes 16-31, at the same pc, with 0xffff0000.  When they have
+ * merged into one group, one call serves both sets.
  */
 #include "alu.h"
 #include "warp.h"
@@ -22,6 +26,7 @@ static bool in_members(struct vg_dec *d, int k)
     return vg_in(d, k, -1, 32);
 }
 
+/* The row of member masks, one per lane: lanes may name different sets. */
 static const uint32_t *members_of(const struct vg_warp *w,
                                   const struct vg_insn *i)
 {
@@ -47,9 +52,12 @@ static uint32_t set_of(const struct vg_warp *w, const struct vg_insn *i,
 
 /* ---- shfl.sync (ISA 9.7.9.6) --------------------------------------------- */
 
+/* In the order of decode_shfl's words. */
 enum { UP, DOWN, BFLY, IDX };
 
-/* Source lane and validity.  c: clamp in bits 0-4, segment mask in 8-12. */
+/* Source lane and validity.  c: clamp in bits 0-4, segment mask in 8-12.  An
+ * invalid source means the own value and p false; the formulas are the
+ * ISA's. */
 static int source_lane(uint32_t mode, int lane, uint32_t b, uint32_t c,
                        bool *valid)
 {
@@ -124,6 +132,7 @@ VG_HANDLER(vote)
     }
     vg_put_pred(vg_row(w, i->op[0]), r, mask);
 }
+/* Bit l is lane l's predicate, for the lanes of the set. */
 VG_HANDLER(ballot)
 {
     uint32_t a = source_pred(w, i), r[VG_LANES] = {0};
@@ -158,6 +167,7 @@ VG_HANDLER(activemask)
     VG_PUT(0, r);
 }
 
+/* activemask.b32 d: it waits for nobody, so it is no VG_MEMBER. */
 static bool decode_activemask(struct vg_dec *d)
 {
     if (vg_type(d) != VG_B32)
@@ -185,6 +195,7 @@ static uint32_t same_key(const struct vg_warp *w, const struct vg_insn *i,
     return s & set;
 }
 
+/* Each lane gets the lanes of its set with the same key. */
 VG_HANDLER(match_any)
 {
     uint32_t r[VG_LANES] = {0};
@@ -194,7 +205,8 @@ VG_HANDLER(match_any)
                 r[l] = same_key(w, i, set, l);
     VG_PUT(0, r);
 }
-/* rows: d, a, member mask{, p} */
+/* Do all lanes of the set have the same key?  Then d is the set and p true,
+ * else 0 and false.  rows: d, a, member mask{, p} */
 VG_HANDLER(match_all)
 {
     uint32_t r[VG_LANES] = {0}, p = 0;
@@ -227,6 +239,7 @@ static bool decode_match(struct vg_dec *d)
 
 /* ---- redux.sync ---------------------------------------------------------- */
 
+/* arg of redux: the operation, and bits for its type and modifiers. */
 enum { R_ADD, R_MIN, R_MAX, R_AND, R_OR, R_XOR };
 #define SIGNED_BIT 8u
 #define FLOAT_BIT 16u
@@ -262,6 +275,8 @@ static uint32_t reduce(uint32_t x, uint32_t y, uint32_t arg)
     }
 }
 
+/* Reduced in lane order, which matters for no operation: there is no .add of
+ * floats. */
 VG_HANDLER(redux)
 {
     const uint32_t *a = VG_ROW(uint32_t, 1);
@@ -328,6 +343,7 @@ static bool decode_elect(struct vg_dec *d)
     return vg_out(d, 0, 0, 32) && vg_out(d, 0, 1, 1) && in_members(d, 1);
 }
 
+/* The scheduler has made the lanes meet; what is left is memory order. */
 VG_HANDLER(warp_sync)
 {
     for_each_set(set)

@@ -7,6 +7,10 @@
  * become rows: a register is its slot; a literal, a kernel parameter, a
  * symbol's address or a launch-wide special register is a constant row with
  * the same value in all lanes, made once however often it is used.
+ *
+ * Example.  In mad.lo.s32 %r3, %r1, %ntid.x, -1 the rows are %r3, %r1, a
+ * constant that launch.c fills for each launch, and a constant with 0xffffffff
+ * in all lanes.  The handler sees four arrays of 32 words.
  */
 #include "lower.h"
 
@@ -25,6 +29,7 @@ bool vg_mod(struct vg_dec *d, const char *word)
     return false;
 }
 
+/* The words are tried in the order of the list, not of the instruction. */
 int vg_mod_of(struct vg_dec *d, const char *words)
 {
     char word[40];
@@ -40,6 +45,8 @@ int vg_mod_of(struct vg_dec *d, const char *words)
     return -1;
 }
 
+/* Names as PTX spells them and bits of one element; packed types (f16x2) are
+ * one element of twice the bits. */
 static const struct {
     const char *name;
     unsigned bits;
@@ -86,6 +93,7 @@ static const struct {
     [VG_B1] = {"b1", 1},
 };
 
+/* The table is complete by construction: every vg_type has a row. */
 unsigned vg_bits(enum vg_type t)
 {
     return types[t].bits;
@@ -96,6 +104,7 @@ const char *vg_type_name(enum vg_type t)
     return types[t].name;
 }
 
+/* Words come in the order of the text, so cvt.rn.f16.f32 yields f16 first. */
 enum vg_type vg_type(struct vg_dec *d)
 {
     for (int n = 1; n < d->in->nwords; n++) {
@@ -118,6 +127,7 @@ bool vg_need_type(struct vg_dec *d, enum vg_type *t)
 
 /* ---- rows ---------------------------------------------------------------- */
 
+/* A new virtual register, its slot not yet known; -1 when out of memory. */
 int vg_new_vreg(struct vg_lower *lo, unsigned bits, bool pinned)
 {
     if (!vg_grow(&lo->vreg, &lo->vreg_cap, lo->nvreg + 1, sizeof *lo->vreg))
@@ -183,6 +193,7 @@ int32_t vg_constant_row(struct vg_lower *lo, enum vg_fill fill,
 bool vg_append(struct vg_dec *d, int32_t row, unsigned access)
 {
     struct vg_lower *lo = d->lower;
+    /* Two arrays of one capacity, as in decode.c's new_insn. */
     int cap = lo->op_cap;
     if (d->out->nop == 255)
         return vg_error(d, "more than 255 operands");
@@ -207,12 +218,14 @@ static bool append_constant(struct vg_dec *d, enum vg_fill fill, uint64_t v,
     return row < 0 && vg_append(d, row, VG_READ);
 }
 
+/* A predicate constant is the whole mask. */
 bool vg_in_const(struct vg_dec *d, uint64_t v, unsigned bits)
 {
     return append_constant(d, VG_FILL_VALUE,
                            bits == 1 ? (v ? VG_ALL : 0) : v, bits);
 }
 
+/* A constant row that the launch fills (launch.c, fill_constants). */
 bool vg_in_param(struct vg_dec *d, uint64_t offset, unsigned bits)
 {
     return append_constant(d, VG_FILL_PARAM, offset, bits);
@@ -308,6 +321,8 @@ static bool append_symbol(struct vg_dec *d, const struct ptx_operand *o,
                            bits ? bits : 64);
 }
 
+/* Three forms of base: [%rd+8], [symbol+8], [4096].  A constant address is 64
+ * bits wide, since `narrow` is about registers. */
 bool vg_in_address(struct vg_dec *d, int k, enum ptx_space *space)
 {
     if (!vg_has(d, k) || d->in->op[k].kind != PTX_OP_ADDR)
@@ -338,6 +353,7 @@ bool vg_in_address(struct vg_dec *d, int k, enum ptx_space *space)
 
 /* ---- operands ------------------------------------------------------------ */
 
+/* Optional operands are asked for by this before they are appended. */
 bool vg_has(const struct vg_dec *d, int k)
 {
     return k < d->in->nops;
@@ -371,6 +387,8 @@ static const struct ptx_operand *operand(struct vg_dec *d, int k, int e)
     return &o->elem[e];
 }
 
+/* The width of a literal, symbol or sink is whatever is asked for: 0.  For an
+ * address, element 0 is its base. */
 unsigned vg_width(const struct vg_dec *d, int k, int e)
 {
     const struct ptx_operand *o = &d->in->op[k];
@@ -381,6 +399,8 @@ unsigned vg_width(const struct vg_dec *d, int k, int e)
                                  : 0;
 }
 
+/* Marks the operand as asked for even when it is no literal: the caller's
+ * error is the better one. */
 bool vg_literal(struct vg_dec *d, int k, int64_t *v)
 {
     const struct ptx_operand *o = operand(d, k, -1);
@@ -407,8 +427,8 @@ static bool append_register(struct vg_dec *d, const struct ptx_operand *o,
     return vg_append(d, d->lower->frame->reg_base + o->reg, access);
 }
 
-/* A literal's value in type t; f16 operands are never float literals in PTX
- * (the ISA has only 0f and 0d forms). */
+/* A literal's value in type t, .f64 or else .f32; f16 operands are never float
+ * literals in PTX (the ISA has only 0f and 0d forms). */
 static uint64_t float_bits(enum vg_type t, double v)
 {
     union { double d; uint64_t u; } d = {v};
@@ -459,6 +479,7 @@ static bool append_source(struct vg_dec *d, int k, int e, enum vg_type t,
     }
 }
 
+/* The type of a float literal follows from the width: 64 bits are .f64. */
 bool vg_in(struct vg_dec *d, int k, int e, unsigned bits)
 {
     return append_source(d, k, e, VG_NOTYPE, bits);
@@ -487,6 +508,8 @@ static bool append_target(struct vg_dec *d, int k, int e, unsigned bits,
     return lo->sink >= 0 && vg_append(d, lo->sink, VG_WRITE);
 }
 
+/* A written row is read by nobody in the instruction; vg_inout's is, so its
+ * old value must live until here (liveness.c). */
 bool vg_out(struct vg_dec *d, int k, int e, unsigned bits)
 {
     return append_target(d, k, e, bits, VG_WRITE);
@@ -506,6 +529,8 @@ static bool carry(struct vg_dec *d, unsigned access)
     return lo->carry >= 0 && vg_append(d, lo->carry, access);
 }
 
+/* add.cc writes it, addc reads it.  One pinned row serves all chains of a
+ * kernel, as the one condition code of a thread does. */
 bool vg_in_carry(struct vg_dec *d)
 {
     return carry(d, VG_READ);

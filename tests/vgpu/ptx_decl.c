@@ -2,11 +2,18 @@
  *
  * ptx_decl.c: declarations (PTX ISA chapter 5): registers, variables with
  * their initialisers, parameters, and where each lies in its segment.
+ *
+ *     .reg .b32 %r<67>;                        67 registers
+ *     .shared .align 16 .b8 tile[4096];        4096 bytes
+ *     .global .v4 .f32 table[2] = {...};       32 bytes with values
+ *     .extern .shared .align 16 .b8 x[];       dynamic: size 0
  */
 #include "ptx_front.h"
 
 #include <string.h>
 
+/* Bounds that no real module reaches; they keep a bad text from taking the
+ * host's memory. */
 enum {
     MAX_REGISTERS = 1 << 20,   /* of one function */
     MAX_INITIALISED = 1 << 28, /* bytes of a variable with an initialiser */
@@ -29,7 +36,8 @@ static const struct {
     {".f64", 8, 64, 1}, {".b128", 16, 128, 0},
 };
 
-/* The row of a fundamental type, or -1. */
+/* The row of a fundamental type, or -1.  Indices of rows, not names, are what
+ * the rest of the file hands on as `type`. */
 static int type_of(const struct ptx_token *t)
 {
     if (t->kind != PTX_T_DIR)
@@ -41,6 +49,7 @@ static int type_of(const struct ptx_token *t)
     return -1;
 }
 
+/* .reg is no state space of this table: registers have rules of their own. */
 bool ptx__at_space(const struct ptx_parser *p, enum ptx_space *space)
 {
     static const struct {
@@ -60,7 +69,9 @@ bool ptx__at_space(const struct ptx_parser *p, enum ptx_space *space)
 
 /* --- registers ----------------------------------------------------------- */
 
-/* Declares one register of the function in the current scope. */
+/* Declares one register of the function in the current scope.  Registers of
+ * inner scopes are the function's, too, with indices of their own: two
+ * registers of one name never share an index. */
 static void add_register(struct ptx_parser *p, const char *s, size_t n,
                          unsigned bits)
 {
@@ -74,7 +85,8 @@ static void add_register(struct ptx_parser *p, const char *s, size_t n,
         (struct ptx_reg){.name = name->s, .bits = bits};
 }
 
-/* prefix0 .. prefix(count-1), as `.reg .b32 %r<67>` says. */
+/* prefix0 .. prefix(count-1), as `.reg .b32 %r<67>` says.  The digits are
+ * written by hand, for kernels declare thousands of registers. */
 static void add_register_set(struct ptx_parser *p, const char *prefix,
                              size_t n, unsigned bits)
 {
@@ -121,14 +133,17 @@ void ptx__declare_registers(struct ptx_parser *p)
 
 /* --- initialisers -------------------------------------------------------- */
 
-/* Where the next element of an initialiser goes. */
+/* Where the next element of an initialiser goes: `at` bytes into the
+ * variable. */
 struct cursor {
     struct ptx_symbol *sym;
     uint64_t at;
     int type;
 };
 
-/* The bits of a number in the element's own type. */
+/* The bits of a number in the element's own type: integers cut to its width
+ * by the caller, decimal floats rounded to .f32 or kept as .f64.  16-bit
+ * floats have no literals in PTX. */
 static uint64_t convert(struct ptx_parser *p, int type, bool minus)
 {
     const struct ptx_token *t = &p->tok;
@@ -153,7 +168,8 @@ static uint64_t convert(struct ptx_parser *p, int type, bool minus)
     return type_table[type].bytes == 8 ? bits : single;
 }
 
-/* An address as the next element: name, name+4 or generic(name). */
+/* An address as the next element: name, name+4 or generic(name).  It is known
+ * when the module is loaded; until then the element is zero. */
 static void add_reloc(struct ptx_parser *p, struct cursor *c)
 {
     struct ptx_reloc r = {.offset = c->at, .width = type_table[c->type].bytes};
@@ -181,7 +197,7 @@ static void add_reloc(struct ptx_parser *p, struct cursor *c)
     *PTX_PUSH(p, c->sym->reloc, c->sym->nrelocs) = r;
 }
 
-/* One value of an initialiser, at the cursor. */
+/* One value of an initialiser, at the cursor, which moves on. */
 static void init_element(struct ptx_parser *p, struct cursor *c)
 {
     unsigned width = type_table[c->type].bytes;
@@ -240,7 +256,7 @@ struct shape {
     int type;
 };
 
-/* `.attribute(.managed)` and such: no meaning here. */
+/* `.attribute(.managed)` and such: no meaning here.  Parentheses nest. */
 void ptx__skip_attribute(struct ptx_parser *p)
 {
     int depth = 0;
@@ -253,7 +269,8 @@ void ptx__skip_attribute(struct ptx_parser *p)
     }
 }
 
-/* .align N */
+/* .align N.  A variable keeps it at its place in the segment; 65,536 is more
+ * than any segment needs. */
 static unsigned read_align(struct ptx_parser *p)
 {
     ptx__next(p);
@@ -278,7 +295,9 @@ static void skip_ptr(struct ptx_parser *p)
         read_align(p);
 }
 
-/* The words between state space and name, in any order. */
+/* The words between state space and name, in any order: compilers write
+ * .align before the type, hand-written text after it.  Without .align the
+ * natural alignment of the whole vector holds (PTX ISA 5.4.5). */
 static struct shape read_shape(struct ptx_parser *p)
 {
     struct shape s = {.vector = 1, .type = -1};
@@ -340,7 +359,8 @@ static bool read_dimensions(struct ptx_parser *p, uint64_t element,
     return open;
 }
 
-/* What follows `=`: one value, or a list. */
+/* What follows `=`: one value, or a list.  What is not named is zero, as the
+ * arena's memory is. */
 static void read_initialiser(struct ptx_parser *p, struct ptx_symbol *sym,
                              int type, const uint64_t *row)
 {
@@ -357,7 +377,8 @@ static void read_initialiser(struct ptx_parser *p, struct ptx_symbol *sym,
         init_element(p, &c);
 }
 
-/* Also the guard against segments that no memory could hold. */
+/* Puts sym behind *end, at its alignment.  Also the guard against segments
+ * that no memory could hold. */
 void ptx__place(struct ptx_parser *p, struct ptx_symbol *sym, uint64_t *end)
 {
     uint64_t at = (*end + sym->align - 1) & ~(uint64_t)(sym->align - 1);
@@ -392,7 +413,8 @@ static void assign_place(struct ptx_parser *p, struct ptx_symbol *sym)
     }
 }
 
-/* NAME{[n]...}{= values}: a variable without a place yet. */
+/* NAME{[n]...}{= values}: a variable without a place yet.  Bound last: an
+ * initialiser cannot name its own variable. */
 static struct ptx_symbol *declare_one(struct ptx_parser *p,
                                       enum ptx_space space,
                                       const struct shape *s, bool is_extern)

@@ -6,6 +6,9 @@
  * .parts that follow it (`ld.global.L2::128B.v4.u32` is one token); special
  * registers (`%tid.x`) come out whole by the same rule.  A directive is a dot
  * with one word.  The text ends with a 0 byte that this file relies on.
+ *
+ *     @%p1 ld.global.u32 %r1, [%rd1+4];
+ *     '@'  %p1  ld.global.u32  %r1  ','  '['  %rd1  '+'  4  ']'  ';'
  */
 #include "ptx_front.h"
 
@@ -39,6 +42,7 @@ static const unsigned char char_class[256] = {
     ['%'] = LETTER,
 };
 
+/* Is c of one of these classes? */
 static bool is(char c, unsigned cls)
 {
     return char_class[(unsigned char)c] & cls;
@@ -58,6 +62,8 @@ void ptx__fail(struct ptx_parser *p, int line, const char *fmt, ...)
     longjmp(p->fail, 1);
 }
 
+/* Shows at most 60 characters of what was found: a token may be a string of
+ * any length. */
 void ptx__expected(struct ptx_parser *p, const char *what)
 {
     const struct ptx_token *t = &p->tok;
@@ -124,6 +130,8 @@ static void lex_word(struct ptx_parser *p)
     p->at = s;
 }
 
+/* .directive: nothing is swallowed behind it, since `.align 16` and
+ * `.b8 x[4]` follow their own rules. */
 static void lex_directive(struct ptx_parser *p)
 {
     p->tok.kind = PTX_T_DIR;
@@ -267,11 +275,13 @@ void ptx__next(struct ptx_parser *p)
     p->tok.n = (size_t)(p->at - p->tok.s) - (p->tok.kind == PTX_T_STRING);
 }
 
+/* Is the next token this character? */
 bool ptx__is(const struct ptx_parser *p, char punct)
 {
     return p->tok.kind == PTX_T_PUNCT && p->tok.s[0] == punct;
 }
 
+/* Is it this directive, dot included? */
 bool ptx__is_dir(const struct ptx_parser *p, const char *directive)
 {
     return p->tok.kind == PTX_T_DIR && strlen(directive) == p->tok.n &&
@@ -286,6 +296,7 @@ bool ptx__accept(struct ptx_parser *p, char punct)
     return yes;
 }
 
+/* Consumes it, or fails. */
 void ptx__expect(struct ptx_parser *p, char punct)
 {
     char what[] = {'\'', punct, '\'', 0};
@@ -293,6 +304,7 @@ void ptx__expect(struct ptx_parser *p, char punct)
         ptx__expected(p, what);
 }
 
+/* Consumes an integer without a sign; what: for the message. */
 uint64_t ptx__integer(struct ptx_parser *p, const char *what)
 {
     uint64_t v = p->tok.bits;
@@ -302,6 +314,7 @@ uint64_t ptx__integer(struct ptx_parser *p, const char *what)
     return v;
 }
 
+/* `- -8` is 8: compilers print signs as they find them. */
 int64_t ptx__signed(struct ptx_parser *p, const char *what)
 {
     bool minus = false;

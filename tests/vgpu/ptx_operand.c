@@ -12,7 +12,9 @@
 
 #include <string.h>
 
-/* Remembers what the function needs of shared memory beside its own. */
+/* Remembers what the function needs of shared memory beside its own: a
+ * variable of the module, or the dynamic part (.extern .shared x[]), whose
+ * alignment decides where it starts. */
 static void note_shared_use(struct ptx_parser *p, const struct ptx_binding *b)
 {
     if (b->sym->space != PTX_SHARED || b->scope->outer)
@@ -80,7 +82,8 @@ static void literal_operand(struct ptx_parser *p, struct ptx_operand *op,
     ptx__next(p);
 }
 
-/* What can stand inside a vector: no brackets, no further braces. */
+/* What can stand inside a vector: no brackets, no further braces.  Signs and
+ * operators may be repeated: macros leave them behind. */
 static void simple_operand(struct ptx_parser *p, struct ptx_operand *op)
 {
     bool minus = false, inverted = false;
@@ -108,7 +111,8 @@ static void simple_operand(struct ptx_parser *p, struct ptx_operand *op)
                   op->name);
 }
 
-/* `+ 8`, `- 8`, `+-8`, any number of times; 0 when there is none. */
+/* `+ 8`, `- 8`, `+-8`, any number of times; 0 when there is none.  NVRTC
+ * writes [%rd1+-8] for a negative one. */
 static int64_t displacement(struct ptx_parser *p)
 {
     uint64_t sum = 0;
@@ -121,6 +125,7 @@ static int64_t displacement(struct ptx_parser *p)
     return (int64_t)sum;
 }
 
+/* Elements up to `close`; none at all is a list, too (call (), f, ()). */
 void ptx__operand_list(struct ptx_parser *p, struct ptx_operand *vec,
                        char close)
 {
@@ -134,7 +139,9 @@ void ptx__operand_list(struct ptx_parser *p, struct ptx_operand *vec,
     ptx__expect(p, close);
 }
 
-/* After `[`: a base and displacement, then the coordinates, if any. */
+/* After `[`: a base and displacement, then the coordinates, if any: only
+ * tensor copies have them, and their number is checked where the dimension is
+ * known. */
 static void address_operand(struct ptx_parser *p, struct ptx_operand *op)
 {
     op->kind = PTX_OP_ADDR;
@@ -157,7 +164,7 @@ static void address_operand(struct ptx_parser *p, struct ptx_operand *op)
     ptx__expect(p, ']');
 }
 
-/* first | second */
+/* first | second: the two destinations of shfl, setp, elect and lop3. */
 static void pair_operand(struct ptx_parser *p, struct ptx_operand *op)
 {
     struct ptx_operand first = *op;
@@ -172,6 +179,7 @@ static void pair_operand(struct ptx_parser *p, struct ptx_operand *op)
                       op->elem[i].name ? op->elem[i].name : "a number");
 }
 
+/* One operand of an instruction, told apart by its first character. */
 void ptx__operand(struct ptx_parser *p, struct ptx_operand *op)
 {
     if (ptx__accept(p, '[')) {

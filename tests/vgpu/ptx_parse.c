@@ -6,6 +6,10 @@
  * A body becomes one flat array of instructions; braces leave no trace in it
  * but the names they resolved.  Debug sections are stepped over, `.loc` lines
  * end up in the instructions that follow them.
+ *
+ * Statements are told apart by their first token: a word begins a label or an
+ * instruction, '@' a guarded one, a dot a directive.  There is one token of
+ * look-ahead and no way back.
  */
 #include "ptx_front.h"
 
@@ -14,7 +18,8 @@
 
 /* --- directives that carry no meaning or a number ------------------------ */
 
-/* .pragma "..."{, "..."};  .alias a, b;  .callprototype ...; */
+/* .pragma "..."{, "..."};  .alias a, b;  .callprototype ...;  None of them
+ * changes what the instructions do. */
 static void skip_to_semicolon(struct ptx_parser *p)
 {
     while (!ptx__is(p, ';')) {
@@ -41,7 +46,9 @@ static void skip_section(struct ptx_parser *p)
     ptx__next(p);
 }
 
-/* .file INDEX "name"{, time, size} without a semicolon. */
+/* .file INDEX "name"{, time, size} without a semicolon.  Indices may come in
+ * any order and leave gaps, so the array grows to the index; 65,535 keeps a
+ * bad text from making it grow for ever. */
 static void read_file(struct ptx_parser *p)
 {
     struct ptx_module *m = p->m;
@@ -62,7 +69,9 @@ static void read_file(struct ptx_parser *p)
         ptx__integer(p, "a time stamp or size");
 }
 
-/* .loc FILE LINE COLUMN{, function_name LABEL{+N}}{, inlined_at F L C} */
+/* .loc FILE LINE COLUMN{, function_name LABEL{+N}}{, inlined_at F L C}: holds
+ * for the instructions up to the next one.  Of code that was inlined, the
+ * place in the inlined function is kept: it is the line that is wrong. */
 static void read_loc(struct ptx_parser *p)
 {
     ptx__next(p);
@@ -105,7 +114,8 @@ static bool common_directive(struct ptx_parser *p)
 
 /* --- instructions -------------------------------------------------------- */
 
-/* The part of @%p or @!%p behind the @. */
+/* The part of @%p or @!%p behind the @.  A guard is a predicate register of
+ * the function and nothing else (PTX ISA 9.3). */
 static void read_guard(struct ptx_parser *p, struct ptx_inst *inst)
 {
     inst->guard_negated = ptx__accept(p, '!');
@@ -119,7 +129,8 @@ static void read_guard(struct ptx_parser *p, struct ptx_inst *inst)
     inst->guard = name->top->reg;
 }
 
-/* `ld .global .u32` with blanks: joins the parts. */
+/* `ld .global .u32` with blanks: joins the parts, as if there were none.  Hand-
+ * written assembly breaks long opcodes so. */
 static struct ptx_name *join_opcode(struct ptx_parser *p,
                                     struct ptx_name *name)
 {
@@ -157,7 +168,9 @@ static void normalise_call(struct ptx_parser *p, struct ptx_inst *inst)
     inst->nops = 3;
 }
 
-/* OPCODE operand{, operand}; with the guard already in inst */
+/* OPCODE operand{, operand}; with the guard already in inst.  Splitting the
+ * opcode is done once per distinct opcode; the words are copied because an
+ * instruction owns its array. */
 static void read_instruction(struct ptx_parser *p, struct ptx_inst inst,
                              struct ptx_name *opcode)
 {
@@ -183,7 +196,8 @@ static void read_instruction(struct ptx_parser *p, struct ptx_inst inst,
     *PTX_PUSH(p, p->fn->insts, p->fn->ninsts) = inst;
 }
 
-/* NAME: .branchtargets L1, L2;  The name then stands for the list. */
+/* NAME: .branchtargets L1, L2;  The name then stands for the list, which the
+ * operand of brx.idx becomes (PTX ISA 9.7.12.4). */
 static void read_branch_targets(struct ptx_parser *p, struct ptx_name *name)
 {
     struct ptx_operand *list = ptx__alloc(p, sizeof *list);
@@ -199,7 +213,8 @@ static void read_branch_targets(struct ptx_parser *p, struct ptx_name *name)
     ptx__bind(p, name, PTX_BIND_LIST)->list = list;
 }
 
-/* A label, or an instruction that begins with a word. */
+/* A label, or an instruction that begins with a word: which of the two shows
+ * in the colon behind it. */
 static void word_statement(struct ptx_parser *p)
 {
     struct ptx_name *name = ptx__name(p, "an instruction");
@@ -214,7 +229,7 @@ static void word_statement(struct ptx_parser *p)
         ptx__declare_label(p, name);
 }
 
-/* One statement of a body, braces excepted. */
+/* One statement of a body, braces excepted.  A lone ';' is an empty one. */
 static void statement(struct ptx_parser *p)
 {
     enum ptx_space space;
@@ -233,7 +248,8 @@ static void statement(struct ptx_parser *p)
     }
 }
 
-/* { statements }, the function's scope being open. */
+/* { statements }, the function's scope being open.  The outermost braces are
+ * the function's own, so they open no scope of their own. */
 static void read_body(struct ptx_parser *p)
 {
     int depth = 1;
@@ -254,7 +270,8 @@ static void read_body(struct ptx_parser *p)
 
 /* --- functions ----------------------------------------------------------- */
 
-/* (.param ... name, ...) laid out in the parameter segment of fn. */
+/* (.param ... name, ...) laid out in the parameter segment of fn; *n counts
+ * them.  NULL: none. */
 static struct ptx_symbol **read_params(struct ptx_parser *p,
                                        struct ptx_func *fn, int *n)
 {
@@ -272,7 +289,8 @@ static struct ptx_symbol **read_params(struct ptx_parser *p,
     return list;
 }
 
-/* .maxntid 128, 1, 1 and its like: up to n numbers, the rest 1. */
+/* .maxntid 128, 1, 1 and its like: up to n numbers, the rest 1, as the
+ * directives say of dimensions that are left out. */
 static void read_numbers(struct ptx_parser *p, unsigned *to, int n)
 {
     for (int i = 1; i < n; i++)
@@ -290,7 +308,9 @@ static void read_numbers(struct ptx_parser *p, unsigned *to, int n)
     }
 }
 
-/* PTX ISA 11.4 and its neighbours; says whether a directive was there. */
+/* Performance and cluster directives between head and body (PTX ISA 11.4 and
+ * its neighbours); says whether a directive was there.  Those that only steer
+ * ptxas are read and forgotten. */
 static bool head_directive(struct ptx_parser *p, struct ptx_func *fn)
 {
     unsigned ignored[3];
@@ -346,7 +366,8 @@ static void finish_function(struct ptx_parser *p, struct ptx_func *fn)
 }
 
 /* Reads the body.  The function gets its index before, so that it can call
- * itself. */
+ * itself (which the executor then refuses with a better message).  What
+ * belongs to one function in the parser's state starts afresh. */
 static void define_function(struct ptx_parser *p, struct ptx_func *fn,
                             struct ptx_name *name)
 {
@@ -396,7 +417,8 @@ static void read_function(struct ptx_parser *p, bool is_extern)
 
 /* --- the module ---------------------------------------------------------- */
 
-/* Gives each use of a function its index. */
+/* Gives each use of a function its index, at the end, since a call may come
+ * before the body.  -1: declared, but without a body here. */
 static void resolve_functions(struct ptx_parser *p)
 {
     for (struct ptx_pending *w = p->scope->pending; w; w = w->next) {
@@ -409,7 +431,8 @@ static void resolve_functions(struct ptx_parser *p)
     }
 }
 
-/* .version MAJOR.MINOR */
+/* .version MAJOR.MINOR, the first statement of any module.  The lexer took it
+ * for a decimal number; the digits count, not its value. */
 static void read_version(struct ptx_parser *p)
 {
     char *end;
@@ -427,7 +450,8 @@ static void read_version(struct ptx_parser *p)
     ptx__next(p);
 }
 
-/* .target sm_XX{, option} */
+/* .target sm_XX{, option}, the second.  Options (debug, map_f64_to_f32) say
+ * nothing that this executor needs. */
 static void read_target(struct ptx_parser *p)
 {
     if (!ptx__is_dir(p, ".target"))
@@ -472,7 +496,9 @@ static void module_statement(struct ptx_parser *p)
         ptx__expected(p, "a function, a variable or a module directive");
 }
 
-/* The whole text: .version and .target first, then anything in any order. */
+/* The whole text: .version and .target first, then anything in any order.  0
+ * bytes at its end, as in a C string, are no part of it.  A copy is made, so
+ * the caller's text may go. */
 static void read_module(struct ptx_parser *p, const char *text, size_t n)
 {
     while (n > 0 && text[n - 1] == 0)
@@ -490,6 +516,8 @@ static void read_module(struct ptx_parser *p, const char *text, size_t n)
     resolve_functions(p);
 }
 
+/* Everything below leaves by longjmp on the first error; the arena then goes
+ * whole. */
 struct ptx_module *ptx_parse(const char *text, size_t n, char *err,
                              size_t errsize)
 {

@@ -8,6 +8,8 @@
  * meanings; closing a scope pops what the scope declared.  Labels are looked
  * for when their scope closes, since a branch may come before its target:
  * what the scope does not declare moves to the scope around it.
+ *
+ * Nothing is freed before the module is, and a parse that fails frees all.
  */
 #include "ptx_front.h"
 
@@ -30,6 +32,8 @@ struct owned_module {
     struct ptx_chunk *chunks;
 };
 
+/* Bytes of an ordinary chunk: a kernel of some thousand instructions takes a
+ * handful. */
 enum { CHUNK = 256 * 1024 };
 
 /* A chunk with room for n bytes; a large n gets one of its own. */
@@ -78,6 +82,7 @@ void *ptx__grow(struct ptx_parser *p, void *array, int count, size_t size)
     return bigger;
 }
 
+/* The n characters at s, with a 0 behind them. */
 char *ptx__strdup(struct ptx_parser *p, const char *s, size_t n)
 {
     char *copy = ptx__alloc(p, n + 1);
@@ -92,11 +97,13 @@ struct ptx_module *ptx__new_module(struct ptx_parser *p)
     return &o->m;
 }
 
+/* Where a finished module keeps the memory it lies in. */
 struct ptx_chunk **ptx__module_chunks(struct ptx_module *m)
 {
     return &((struct owned_module *)m)->chunks;
 }
 
+/* The module goes with them. */
 void ptx__free_chunks(struct ptx_chunk *chunks)
 {
     while (chunks) {
@@ -246,6 +253,8 @@ void ptx__declare_label(struct ptx_parser *p, struct ptx_name *name)
     p->scope->labels = l;
 }
 
+/* Only operands that can be labels wait: those whose name was not declared
+ * when they were read. */
 void ptx__await_labels(struct ptx_parser *p, struct ptx_operand *op, int line)
 {
     for (int i = 0; i < op->nelem; i++)
@@ -261,6 +270,7 @@ void ptx__await_labels(struct ptx_parser *p, struct ptx_operand *op, int line)
     p->scope->pending = w;
 }
 
+/* The error of a name that means nothing by the end of its scopes. */
 static _Noreturn void undeclared(struct ptx_parser *p,
                                  const struct ptx_pending *w)
 {

@@ -7,12 +7,19 @@
  * the next CTA at an epoch above all that were ever used, with everybody
  * knowing all of them: old contents are ordered before everything, and no
  * cell needs to be cleared between CTAs.
+ *
+ * Most accesses are the first to their word since a barrier, or one more read
+ * by the same warp: two comparisons with `settled` find that out (the common
+ * cases, below).  The general code is for the rest, and is the definition.
  */
 #include "race_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* The tag of an access: 30 bits of instruction number, two of flags.  Epochs
+ * are 32 bits; a detector that has used half of them starts afresh with the
+ * next CTA, which leaves 2^31 synchronisations for one CTA. */
 #define INST_MASK 0x3fffffffu
 #define FLAG_STRONG 0x40000000u
 #define FLAG_COLLECTIVE 0x80000000u
@@ -50,6 +57,7 @@ static bool reset(struct vg_race *r, unsigned nwarps, unsigned nagents)
     return vg__race_clocks_size(r, nwarps, nagents);
 }
 
+/* Room for n words of shared memory; new cells say "never". */
 static bool reserve_cells(struct vg_race *r, uint32_t n)
 {
     struct vg__cell *p;
@@ -71,6 +79,8 @@ bool vg_race_begin(struct vg_race *r, unsigned nwarps, const uint32_t *live,
     return vg_race_begin_agents(r, nwarps, live, bytes, 0);
 }
 
+/* See the head of the file: with base at the top of all epochs handed out,
+ * the cells of the last CTA need no clearing. */
 bool vg_race_begin_agents(struct vg_race *r, unsigned nwarps,
                           const uint32_t *live, uint32_t bytes,
                           unsigned nagents)
@@ -115,6 +125,7 @@ static void *grow(void *array, uint32_t *count, uint32_t *room, size_t size)
     return array;
 }
 
+/* The row of readers with this number: one entry per warp. */
 struct vg__reader *vg__race_readers(struct vg_race *r, uint32_t index)
 {
     return r->readers + (size_t)index * r->nwarps;
@@ -168,6 +179,8 @@ static struct vg__cell *split_cell(struct vg_race *r, uint32_t word)
 
 /* ---- one access of one lane to one cell --------------------------------- */
 
+/* One access in progress; hit is NULL for vg_race_record, which checks
+ * nothing. */
 struct access {
     struct vg_race *r;
     const struct vg_race_op *op;
@@ -182,6 +195,8 @@ static unsigned thread_of(const struct access *a)
     return a->op->warp * 32 + a->lane;
 }
 
+/* Fills *hit with both sides of a race and returns false, for the caller to
+ * return. */
 static bool report(const struct access *a, unsigned other, uint32_t inst,
                    bool other_write, bool same)
 {
@@ -200,7 +215,8 @@ static bool report(const struct access *a, unsigned other, uint32_t inst,
 }
 
 /* Did lane `other` of the instruction being executed store the same bytes
- * here as the lane of a? */
+ * here as the lane of a?  Which of two lanes wins is undefined, and does not
+ * matter when both write the same. */
 static bool same_values(const struct access *a, unsigned other)
 {
     const struct vg_race_op *op = a->op;
@@ -211,7 +227,9 @@ static bool same_values(const struct access *a, unsigned other)
                         a->size);
 }
 
-/* Checks a against the cell's last write. */
+/* Checks a against the cell's last write.  w_seq tells a write of this very
+ * instruction, of which no lane can be ordered before another, from an older
+ * one. */
 static bool check_write(const struct access *a, const struct vg__cell *c)
 {
     const struct vg_race_op *op = a->op;
@@ -228,7 +246,8 @@ static bool check_write(const struct access *a, const struct vg__cell *c)
     return report(a, c->w_thread, c->w_inst, true, false);
 }
 
-/* Checks a write against the readers of one warp. */
+/* Checks a write against the readers of one warp: first the answers that hold
+ * for all of them at once, then lane by lane. */
 static bool check_readers(const struct access *a, unsigned warp,
                           uint32_t epoch, uint32_t lanes, uint32_t inst)
 {
@@ -252,6 +271,8 @@ static bool check_readers(const struct access *a, unsigned warp,
     return true;
 }
 
+/* Checks a write against all reads since the last write: those of one warp in
+ * the cell itself, or a row with an entry for each warp. */
 static bool check_reads(const struct access *a, const struct vg__cell *c)
 {
     const struct vg__reader *row;
@@ -265,6 +286,7 @@ static bool check_reads(const struct access *a, const struct vg__cell *c)
     return true;
 }
 
+/* The instruction number with the flags that later accesses ask about. */
 static uint32_t tagged_inst(const struct vg_race_op *op)
 {
     return (op->inst & INST_MASK) |
@@ -272,6 +294,9 @@ static uint32_t tagged_inst(const struct vg_race_op *op)
            (op->flags & VG_RACE_COLLECTIVE ? FLAG_COLLECTIVE : 0);
 }
 
+/* Makes the lane the last writer.  Earlier reads are ordered before it (they
+ * were checked), so whoever is ordered after this write is after them: they
+ * can be forgotten, which is what keeps a cell small. */
 static void record_write(const struct access *a, struct vg__cell *c)
 {
     c->w_epoch = a->r->epoch[a->op->warp];
@@ -328,6 +353,9 @@ static bool readers_done(const struct access *a, const struct vg__cell *c)
     return true;
 }
 
+/* Adds the lane to the cell's readers.  One warp fits in the cell; a row is
+ * needed when a second warp reads and the first is not ordered before it, as
+ * with every tile that a whole CTA reads. */
 static void record_read(const struct access *a, struct vg__cell *c)
 {
     unsigned w = a->op->warp;
@@ -356,6 +384,8 @@ static void record_read(const struct access *a, struct vg__cell *c)
     c->r_inst = one.inst;
 }
 
+/* Checks and records an access to one cell.  A read races only with the last
+ * write; a write also with the reads since then. */
 static bool access_cell(const struct access *a, struct vg__cell *c)
 {
     if (!check_write(a, c))
@@ -364,6 +394,7 @@ static bool access_cell(const struct access *a, struct vg__cell *c)
         record_read(a, c);
         return true;
     }
+    /* A cell that nobody has read since its last write needs no look. */
     if (c->r_epoch | (c->r_warp == READ_MANY) && !check_reads(a, c))
         return false;
     record_write(a, c);
@@ -372,9 +403,12 @@ static bool access_cell(const struct access *a, struct vg__cell *c)
 
 /* ---- the words of an access --------------------------------------------- */
 
+/* What to do with one cell: check and record, record, or check. */
 typedef bool cell_fn(const struct access *a, struct vg__cell *c);
 
-/* A word that is split, or accessed in part: byte by byte. */
+/* A word that is split, or accessed in part: byte by byte.  A word that has
+ * been split stays so until the detector is reset.  Without memory for the
+ * split the access goes unrecorded and `failed` ends the launch. */
 static bool access_bytes(struct access *a, uint32_t off, unsigned n,
                          cell_fn *fn)
 {
@@ -490,6 +524,8 @@ static inline unsigned access_words(struct access *a)
     return n;
 }
 
+/* The quick cases do what they can of each lane, the general code does the
+ * rest; both leave the same cells behind. */
 bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
                     struct vg_race_hit *hit)
 {
@@ -515,6 +551,8 @@ static bool record_cell(const struct access *a, struct vg__cell *c)
     return true;
 }
 
+/* For cp.async: the copy's bytes are written at the wait, by lanes that may
+ * have moved on; it was checked at the issue. */
 void vg_race_record(struct vg_race *r, const struct vg_race_op *op)
 {
     struct access a = {.r = r, .op = op, .tag = tagged_inst(op)};
@@ -528,12 +566,14 @@ void vg_race_record(struct vg_race *r, const struct vg_race_op *op)
 
 /* ---- without recording -------------------------------------------------- */
 
+/* Both directions, as access_cell, and nothing changes. */
 static bool check_cell(const struct access *a, struct vg__cell *c)
 {
     return check_write(a, c) &&
            (a->op->kind == VG_RACE_READ || check_reads(a, c));
 }
 
+/* For asynchronous accesses, which are recorded as agents' (async_shadow.c). */
 bool vg_race_check(struct vg_race *r, const struct vg_race_op *op,
                    struct vg_race_hit *hit)
 {
@@ -549,12 +589,14 @@ bool vg_race_check(struct vg_race *r, const struct vg_race_op *op,
     return true;
 }
 
+/* Nobody has read or written it.  w_inst and w_thread mean nothing then. */
 static void forget_cell(struct vg__cell *c)
 {
     c->w_epoch = c->r_epoch = c->r_lanes = 0;
     c->r_warp = 0;
 }
 
+/* Split words stay split, their byte cells forgotten. */
 void vg_race_forget(struct vg_race *r, uint32_t off, uint32_t size)
 {
     for (uint32_t word = off / 4; word < (off + size) / 4; word++) {

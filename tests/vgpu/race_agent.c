@@ -6,21 +6,31 @@
  * A clock with agents is [threads][agents][threads, fenced].  A release adds
  * all three parts, an acquire takes them over, so "fenced" travels along the
  * chain of synchronisation on which the fence lies, whoever executed it.
+ *
+ * Example: a thread stores to a tile (epoch 5), executes fence.proxy.async
+ * (fenced: 5), and all meet at a barrier.  The thread that then issues a bulk
+ * store knows 5, and knows it fenced.  A fence of its own after the barrier
+ * would do as well; one by another warp would not, for nothing tells the
+ * issuer of it.
  */
 #include "race_internal.h"
 
 #define INST_MASK 0x3fffffffu
 
+/* What warp w knows of the agents: the last epoch of each that is over. */
 static uint32_t *agents_of(const struct vg_race *r, unsigned w)
 {
     return r->agent_know + (size_t)w * r->nagents;
 }
 
+/* What warp w knows of the threads' epochs that a proxy fence covers. */
 static uint32_t *fenced_of(const struct vg_race *r, unsigned w)
 {
     return r->fenced_know + (size_t)w * r->nwarps * 32;
 }
 
+/* clock points behind the threads' part.  Without agents there is no such
+ * part: kernels before Hopper pay nothing for it. */
 void vg__race_release_agents(const struct vg_race *r, unsigned w,
                              uint32_t *clock)
 {
@@ -51,6 +61,9 @@ void vg_race_agent_step(struct vg_race *r, unsigned agent)
     r->agent_epoch[agent]++;
 }
 
+/* Epochs of an agent end in order, so one comparison answers for all of them:
+ * wgmma groups do, and of the copies on an mbarrier only a whole phase is ever
+ * waited for. */
 bool vg_race_agent_known(const struct vg_race *r, unsigned warp,
                          unsigned agent, uint32_t epoch)
 {
@@ -70,6 +83,8 @@ void vg_race_agent_learn(struct vg_race *r, unsigned warp, unsigned agent,
     *know = *know > epoch ? *know : epoch;
 }
 
+/* Into a clock that others will acquire: an mbarrier's, when the copy has
+ * delivered its bytes. */
 void vg_race_agent_publish(const struct vg_race *r, unsigned agent,
                            uint32_t epoch, uint32_t *clock)
 {
@@ -80,6 +95,10 @@ void vg_race_agent_publish(const struct vg_race *r, unsigned agent,
 
 /* ---- the async proxy ---------------------------------------------------- */
 
+/* The fence covers what the lanes did themselves and what they know of
+ * others: a barrier before the fence makes one thread's fence enough for the
+ * whole CTA, which is the usual pattern before a TMA store.  What follows is
+ * a new epoch, not covered. */
 void vg_race_proxy_fence(struct vg_race *r, unsigned w, uint32_t lanes)
 {
     uint32_t *fenced = fenced_of(r, w), row[32];
@@ -93,13 +112,15 @@ void vg_race_proxy_fence(struct vg_race *r, unsigned w, uint32_t lanes)
     vg__race_advance(r, w);
 }
 
-/* One cell's last write. */
+/* Is one cell's last write covered by a fence? */
 static bool is_fenced(const struct vg_race *r, const uint32_t *fenced,
                       const struct vg__cell *c)
 {
     return c->w_epoch <= r->base || c->w_epoch <= fenced[c->w_thread];
 }
 
+/* Words, or the four byte cells of a split one; the first that is not fenced
+ * is reported. */
 bool vg_race_proxied(struct vg_race *r, unsigned warp, uint32_t off,
                      uint32_t size, unsigned *thread, uint32_t *inst)
 {
@@ -121,7 +142,7 @@ bool vg_race_proxied(struct vg_race *r, unsigned warp, uint32_t off,
     return true;
 }
 
-/* Readers of one warp in a cell. */
+/* Are the reads by these lanes of a warp covered by a fence? */
 static bool readers_fenced(const struct vg_race *r, const uint32_t *fenced,
                            unsigned w, uint32_t epoch, uint32_t lanes)
 {
@@ -131,6 +152,7 @@ static bool readers_fenced(const struct vg_race *r, const uint32_t *fenced,
     return true;
 }
 
+/* The same for all readers of a cell, whatever form they have in it. */
 static bool cell_reads_fenced(struct vg_race *r, const uint32_t *fenced,
                               const struct vg__cell *c)
 {

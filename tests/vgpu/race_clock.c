@@ -6,6 +6,13 @@
  * publishes the current epoch and then advances it, so that what the lane
  * does next is not covered.  Clocks hold one epoch per thread, rows of 32
  * lanes, and are joined by the maximum.
+ *
+ * Example: warps 0 and 1 are in epoch 5, and a lane of warp 0 writes a word
+ * (epoch 5).  Both come to bar.sync.  Warp 0 releases: the barrier's clock
+ * gets 5 for all its lanes, and warp 0 goes to epoch 6.  Warp 1 acquires: of
+ * warp 0 it now knows 5, so the write is ordered before its next read.
+ * Without the barrier it knows `base` only, and the read is a race in every
+ * run, however long after the write it comes.
  */
 #include "race_internal.h"
 
@@ -17,6 +24,8 @@ static uint32_t max32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+/* Afterwards `into` knows what either knew.  The loop vectorises: joins are
+ * most of the detector's work at a barrier. */
 void vg__race_join(uint32_t *into, const uint32_t *from, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
@@ -31,6 +40,7 @@ unsigned vg_race_clock_words(const struct vg_race *r)
 
 /* ---- storage ------------------------------------------------------------ */
 
+/* Forgets all flags of a CTA. */
 static void drop_flags(struct vg_race *r)
 {
     for (unsigned i = 0; i < r->nflags; i++)
@@ -51,7 +61,9 @@ void vg__race_clocks_free(struct vg_race *r)
     r->nwarps = 0;
 }
 
-/* Gives every array its size for n warps; all of them live in two blocks. */
+/* Gives every array its size for n warps; all of them live in two blocks, so
+ * that one failure check serves and freeing is two calls.  The order here is
+ * the order of the parts in the block. */
 bool vg__race_clocks_size(struct vg_race *r, unsigned n, unsigned nagents)
 {
     size_t row = (size_t)n * n * 32, clocks;
@@ -82,6 +94,9 @@ bool vg__race_clocks_size(struct vg_race *r, unsigned n, unsigned nagents)
     return true;
 }
 
+/* Everybody knows everything up to base, nobody anything of this CTA.  Agents
+ * start at epoch 1 because 0 in a granule means "no access".  Pending and
+ * fenced clocks are cleared when they are first used (has_fenced). */
 void vg__race_clocks_start(struct vg_race *r, const uint32_t *live)
 {
     unsigned n = r->nwarps;
@@ -107,11 +122,16 @@ void vg__race_clocks_start(struct vg_race *r, const uint32_t *live)
 
 /* ---- synchronisation ---------------------------------------------------- */
 
+/* A new epoch for the warp: what follows is not covered by what has been
+ * published. */
 void vg__race_advance(struct vg_race *r, unsigned w)
 {
     r->top = max32(r->top, ++r->epoch[w]);
 }
 
+/* The minimum over all warps of what warp w knows of each: an access with an
+ * epoch up to it is ordered before w, whoever made it.  It is what the quick
+ * cases of race.c compare with. */
 void vg__race_settle(struct vg_race *r, unsigned w)
 {
     const uint32_t *least = r->least + w * r->nwarps;
@@ -127,6 +147,9 @@ void vg_race_exit(struct vg_race *r, unsigned warp, uint32_t lanes)
     r->live[warp] &= ~lanes;
 }
 
+/* A lane knows its own epoch and of the others at least the floor.  The lane
+ * rows need to be asked only when some live lane is not among `lanes`: with
+ * all of them present the row is the current epoch throughout. */
 void vg__race_own_row(const struct vg_race *r, unsigned w, uint32_t lanes,
                       uint32_t row[32])
 {
@@ -141,6 +164,8 @@ void vg__race_own_row(const struct vg_race *r, unsigned w, uint32_t lanes,
     }
 }
 
+/* With every live lane in it the floor moves up; with only some, each of them
+ * gets the row of what they know together. */
 void vg_race_warp_sync(struct vg_race *r, unsigned w, uint32_t lanes)
 {
     uint32_t row[32];
@@ -159,6 +184,8 @@ void vg_race_warp_sync(struct vg_race *r, unsigned w, uint32_t lanes)
     vg__race_advance(r, w);
 }
 
+/* Of its own warp it publishes only what the lanes did, of the others what
+ * the warp knows; hence the three joins around the own row. */
 void vg_race_release(struct vg_race *r, unsigned w, uint32_t lanes,
                      uint32_t *clock)
 {
@@ -192,6 +219,8 @@ static void acquire_own(struct vg_race *r, unsigned w, uint32_t lanes,
     }
 }
 
+/* least[] is brought up to date for every warp, since any row of the clock
+ * may have raised one. */
 void vg_race_acquire(struct vg_race *r, unsigned w, uint32_t lanes,
                      const uint32_t *clock)
 {
@@ -214,7 +243,8 @@ void vg_race_acquire(struct vg_race *r, unsigned w, uint32_t lanes,
 
 /* ---- fences and flags --------------------------------------------------- */
 
-/* The flag at off; made when `make`.  NULL: none, or out of memory. */
+/* The flag at off; made when `make`.  NULL: none, or out of memory.  A linear
+ * search: kernels have a handful of flags in shared memory. */
 static struct vg__flag *flag_at(struct vg_race *r, uint32_t off, bool make)
 {
     struct vg__flag *f;
@@ -242,6 +272,9 @@ static struct vg__flag *flag_at(struct vg_race *r, uint32_t off, bool make)
     return f;
 }
 
+/* fence, membar: what earlier strong reads brought is acquired now, and the
+ * past of the lanes is kept in `fenced` for later strong writes to carry (PTX
+ * ISA 8.8, release and acquire patterns). */
 void vg_race_fence(struct vg_race *r, unsigned w, uint32_t lanes)
 {
     unsigned n = vg_race_clock_words(r);
@@ -257,6 +290,8 @@ void vg_race_fence(struct vg_race *r, unsigned w, uint32_t lanes)
     r->has_fenced[w] = true;
 }
 
+/* A strong write to a flag: with .release it carries the lane's past, without
+ * it what the last fence covered, and nothing if there was no fence. */
 void vg_race_flag_write(struct vg_race *r, unsigned w, uint32_t lanes,
                         const uint32_t *off, bool sync)
 {
@@ -277,6 +312,8 @@ void vg_race_flag_write(struct vg_race *r, unsigned w, uint32_t lanes,
     }
 }
 
+/* A strong read: with .acquire the lane learns what the flag carries, without
+ * it that waits for the next fence. */
 void vg_race_flag_read(struct vg_race *r, unsigned w, uint32_t lanes,
                        const uint32_t *off, bool sync)
 {

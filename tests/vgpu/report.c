@@ -5,18 +5,25 @@
  * A report names the kernel, what is wrong, the PTX instruction, the source
  * line, and the block, warp and thread.  A deadlock report adds where every
  * warp stands and what it waits for.
+ *
+ *   decode: out-of-bounds read of 16 bytes at global address 0x8000100011f0:
+ *   256 bytes beyond the end of allocation 1 (4096 bytes at 0x800010000100)
+ *     at ptx line 812: ld.global.v4.u32 (decode.cu:41)
+ *     block (3,0,0) warp 1 lane 7 thread (39,0,0)
  */
 #include "warp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A string that grows; out of memory truncates it. */
+/* A string that grows; out of memory truncates it, for a report that is cut
+ * is better than none. */
 struct text {
     char *s;
     size_t n, cap;
 };
 
+/* Appends at most 1023 characters. */
 __attribute__((format(printf, 2, 3)))
 static void put(struct text *t, const char *fmt, ...)
 {
@@ -38,6 +45,7 @@ static void put(struct text *t, const char *fmt, ...)
     t->n += n;
 }
 
+/* Without .loc directives (no -lineinfo) the PTX line alone must do. */
 void vg_place(const struct vg_program *p, int pc, char *out, size_t n)
 {
     const struct ptx_inst *in = p->src[pc];
@@ -75,6 +83,8 @@ _Noreturn static void end(struct vg_worker *k, enum vg_code code,
     longjmp(k->fault, 1);
 }
 
+/* The message comes first; place and thread have lines of their own, so that
+ * reports of one fault in many threads can be told alike. */
 void vg_fault(struct vg_warp *w, const struct vg_insn *i, int lane,
               enum vg_code code, const char *fmt, ...)
 {
@@ -168,6 +178,7 @@ static void put_split(struct text *t, const struct vg_warp *w,
     put(t, "\n");
 }
 
+/* Warps that a deadlock report lists: two blocks of 1024 threads. */
 #define SHOW_WARPS 64
 
 /* A CTA has at most 32 warps, but cooperative grids have many CTAs: the list
@@ -176,6 +187,7 @@ void vg_deadlock(struct vg_set *s, bool watchdog)
 {
     struct vg_worker *k = s->cta[0].worker;
     const struct vg_warp *w = NULL;
+    /* A watchdog's warps all run; nobody waits for lanes. */
     const struct vg_group *g = watchdog ? NULL : split_warp(s, &w);
     struct text t = {0};
     unsigned shown = 0, left = 0;

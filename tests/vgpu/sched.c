@@ -12,6 +12,10 @@
  *
  * Most time is spent in `straight`: a run of instructions that cannot jump
  * or wait, known since load time, executed without looking at groups.
+ *
+ * Example: if (lane < 16) A; else B; C.  At the branch the warp falls into two
+ * groups, at A and at B.  A has the lower pc and runs, jumps over B to C, and
+ * stops there; B runs up to C, where another group stands, and joins it.
  */
 #include "warp.h"
 
@@ -21,8 +25,8 @@
 /* Backward branches of a diverged group before the others get a turn. */
 #define SPINS_IN_ORDER 1024
 
-/* The last group takes the free place; `cur` follows the group it meant, or
- * points anywhere when that one is gone. */
+/* Takes group g off the list.  The last group takes the free place; `cur`
+ * follows the group it meant, or points anywhere when that one is gone. */
 static void remove_group(struct vg_warp *w, int g)
 {
     w->ngroups--;
@@ -42,7 +46,8 @@ static int group_at(const struct vg_warp *w, int pc, int g)
     return -1;
 }
 
-/* Whoever waits for lanes looks again when lanes join. */
+/* Lanes of mask join group t, which runs again: if it waited for lanes, these
+ * may be the ones. */
 static void join(struct vg_group *t, uint32_t mask)
 {
     t->mask |= mask;
@@ -51,9 +56,10 @@ static void join(struct vg_group *t, uint32_t mask)
     t->spins = 0;
 }
 
-/* Moving a whole group to a free pc keeps its place in the array; else lanes
- * leave it for another group, which may be a new, last one. A group that has
- * arrived at a barrier is never joined: newcomers have not arrived. */
+/* Lanes `mask` of group g go on at pc. Moving a whole group to a free pc keeps
+ * its place in the array; else lanes leave it for another group, which may be
+ * a new, last one. A group that has arrived at a barrier is never joined:
+ * newcomers have not arrived. */
 void vg_move(struct vg_warp *w, int g, uint32_t mask, int pc)
 {
     struct vg_group *from = &w->group[g];
@@ -104,6 +110,7 @@ void vg_lanes_exit(struct vg_warp *w, uint32_t mask)
     vg_barriers_recheck(c);
 }
 
+/* The text is kept for a deadlock report; the group polls. */
 void vg_retry(struct vg_warp *w, const char *fmt, ...)
 {
     struct vg_group *g = vg_current(w);
@@ -129,7 +136,8 @@ static int lowest(const struct vg_warp *w)
     return best;
 }
 
-/* When only tired groups are left, they are rested. */
+/* Picks the group to run next, w->cur; false: all of them wait. When only
+ * tired groups are left, they are rested. */
 static bool choose(struct vg_warp *w)
 {
     int best = lowest(w);
@@ -184,7 +192,8 @@ static inline void count(struct vg_warp *w, int pc, int n, uint32_t mask)
     w->cta->clock += (uint64_t)n;
 }
 
-/* The inner loop of the virtual GPU. */
+/* The inner loop of the virtual GPU: n instructions that cannot wait or jump.
+ * A handler is not called for an empty mask. */
 static inline void straight(struct vg_warp *w, const struct vg_insn *i, int n,
                             uint32_t mask)
 {
@@ -195,7 +204,9 @@ static inline void straight(struct vg_warp *w, const struct vg_insn *i, int n,
     }
 }
 
-/* A diverged group that keeps branching back may be waiting for the others. */
+/* A diverged group that keeps branching back may be waiting for the others:
+ * after so many rounds they get their turn.  With a seed the number is
+ * random, so that orders vary. */
 static void spin(struct vg_warp *w, struct vg_group *g)
 {
     struct vg_cta *c = w->cta;
@@ -286,7 +297,10 @@ static void finish(struct vg_warp *w)
     }
 }
 
-/* One instruction that may wait, jump or split the group. */
+/* One instruction that may wait, jump or split the group.  mask: the lanes
+ * for which its guard holds; the others go on before it is executed, so that
+ * the handler finds a group that is all its own.  Branches and exits split
+ * the group themselves. */
 static void control(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     struct vg_group *g = vg_current(w);
@@ -313,7 +327,8 @@ static void control(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 }
 
 /* Runs the current group until it meets another, may have changed the list
- * of groups, or has used `budget`. */
+ * of groups, or has used `budget`.  A branch that the whole only group takes,
+ * or does not, is the common one and costs no look at the list. */
 static uint64_t run_group(struct vg_warp *w, uint64_t budget)
 {
     const struct vg_insn *insn = w->cta->launch->program->insn;
@@ -329,6 +344,7 @@ static uint64_t run_group(struct vg_warp *w, uint64_t budget)
         if (n) {
             if (n > stop - pc)
                 n = stop - pc;
+            /* Counted first: a fault leaves `straight` by longjmp. */
             count(w, pc, n, mask);
             straight(w, i, n, mask);
             pc += n;

@@ -7,12 +7,18 @@
  * row; what depends on the CTA or the warp (%tid, %ctaid, ...) a register
  * row that launch.c fills when the CTA starts.  The clocks change while a
  * warp runs and are therefore read by handlers of their own (op_move.c).
+ *
+ * To add one: a function that gives a lane's value, a row in the table, and
+ * the name in ptx_scope.c's list, without which the parser takes it for an
+ * undeclared register.
  */
 #include "lower.h"
 
+/* How far the value is the same: a launch, a CTA, or a warp. */
 enum scope { LAUNCH, CTA, WARP };
 
-/* Value of lane l.  c and w are NULL for scope LAUNCH. */
+/* Value of one lane; n is the row's own number, mostly the dimension.  c and
+ * w are NULL for scope LAUNCH. */
 typedef uint64_t value_fn(const struct vg_launch *l, const struct vg_cta *c,
                           const struct vg_warp *w, unsigned lane, unsigned n);
 
@@ -28,16 +34,20 @@ static unsigned cluster_size(const struct vg_launch *l)
     return cluster_dim(l, 0) * cluster_dim(l, 1) * cluster_dim(l, 2);
 }
 
+/* The grid is a multiple of the cluster where there is one; rounding up only
+ * keeps a wrong launch from dividing to nothing. */
 static unsigned cluster_count(const struct vg_launch *l, unsigned n)
 {
     return (l->config.grid[n] + cluster_dim(l, n) - 1) / cluster_dim(l, n);
 }
 
+/* The functions below have one signature, and most need little of it. */
 #define VALUE(name)                                                           \
     static uint64_t name(const struct vg_launch *l, const struct vg_cta *c,   \
                          const struct vg_warp *w, unsigned lane, unsigned n)
 #define UNUSED (void)l, (void)c, (void)w, (void)lane, (void)n
 
+/* Threads are numbered x fastest and cut into warps in that order. */
 VALUE(tid)
 {
     UNUSED;
@@ -45,6 +55,7 @@ VALUE(tid)
     unsigned x = l->config.block[0], y = l->config.block[1];
     return n == 0 ? t % x : n == 1 ? t / x % y : t / x / y;
 }
+/* What the launch says. */
 VALUE(ntid)
 {
     UNUSED;
@@ -78,11 +89,15 @@ VALUE(warpid)
     UNUSED;
     return w->index;
 }
+/* Most warps that an SM holds: 2048 threads on the data-centre parts.  The
+ * ISA promises no exact value. */
 VALUE(nwarpid)
 {
     UNUSED;
     return 2048 / VG_LANES;
 }
+/* Some SM: the ISA lets it change at any time, and a kernel that counts on
+ * its being spread over the SMs gets that. */
 VALUE(smid)
 {
     UNUSED;
@@ -93,26 +108,32 @@ VALUE(nsmid)
     UNUSED;
     return l->config.sms;
 }
+/* %gridid: one grid at a time. */
 VALUE(zero)
 {
     UNUSED;
     return 0;
 }
+/* Words of the cooperative-groups workspace; cooperative_groups reads its
+ * address from %envreg1 and 2. */
 VALUE(envreg)
 {
     UNUSED;
     return l->config.envreg[n];
 }
+/* Bytes of dynamic shared memory. */
 VALUE(dynamic_smem)
 {
     UNUSED;
     return l->config.dynamic_shared;
 }
+/* Static and dynamic.  %aggr_smem_size would add what the system reserves. */
 VALUE(total_smem)
 {
     UNUSED;
     return l->program->dynamic_offset + l->config.dynamic_shared;
 }
+/* Cluster coordinates follow from the CTA's: clusters tile the grid. */
 VALUE(clusterid)
 {
     UNUSED;
@@ -133,6 +154,7 @@ VALUE(cluster_nctaid)
     UNUSED;
     return cluster_dim(l, n);
 }
+/* x fastest within the cluster (launch.c, place_cta). */
 VALUE(cluster_ctarank)
 {
     UNUSED;
@@ -143,12 +165,15 @@ VALUE(cluster_nctarank)
     UNUSED;
     return cluster_size(l);
 }
+/* Was the launch given a cluster, be it of one CTA? */
 VALUE(is_explicit_cluster)
 {
     UNUSED;
     return l->config.cluster[0] != 0;
 }
 
+/* Every special register that kernels use.  %clock and %globaltimer are in
+ * op_move.c; the performance counters %pm0 and on are not there. */
 static const struct {
     const char *name;
     value_fn *value;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tensor_map.c: rules and encoding of tensor maps (tensor_map.h).
+ *
+ *   bytes 0-3  magic     4-7  checksum     8-15  zero     16-  struct packed
  */
 #include "tensor_map.h"
 
@@ -35,19 +37,23 @@ unsigned vg_tensor_extent(const struct vg_tensor_map *t, unsigned n)
     return (t->box[n] + step - 1) / step;
 }
 
+/* 32 bits are enough for any box that fits in shared memory. */
 uint32_t vg_tensor_box_bytes(const struct vg_tensor_map *t)
 {
-    uint32_t bytes = vg_tensor_bytes(t->type);
+    uint64_t bytes = vg_tensor_bytes(t->type);
 
-    for (unsigned n = 0; n < t->rank; n++)
+    /* 256 per dimension and five of them: more than 32 bits hold. */
+    for (unsigned n = 0; n < t->rank && bytes < UINT32_MAX; n++)
         bytes *= vg_tensor_extent(t, n);
-    return bytes;
+    return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
 }
 
 /* ---- rules -------------------------------------------------------------- */
 
+/* Returns false with the text in err. */
 #define REFUSE(...) (snprintf(err, size, __VA_ARGS__), false)
 
+/* The pitches of all dimensions but the first, which is contiguous. */
 static bool check_strides(const struct vg_tensor_map *t, char *err,
                           size_t size)
 {
@@ -58,6 +64,7 @@ static bool check_strides(const struct vg_tensor_map *t, char *err,
     return true;
 }
 
+/* Sizes, boxes and element strides of every dimension. */
 static bool check_dims(const struct vg_tensor_map *t, char *err, size_t size)
 {
     for (unsigned n = 0; n < t->rank; n++) {
@@ -74,6 +81,9 @@ static bool check_dims(const struct vg_tensor_map *t, char *err, size_t size)
     return true;
 }
 
+/* The innermost row of a box: the copy unit moves 16-byte pieces, and the
+ * swizzle permutes them within 32, 64 or 128 bytes, so a row may not be
+ * longer than that. */
 static bool check_inner(const struct vg_tensor_map *t, char *err, size_t size)
 {
     unsigned inner = t->box[0] * vg_tensor_bytes(t->type);
@@ -88,6 +98,8 @@ static bool check_inner(const struct vg_tensor_map *t, char *err, size_t size)
     return true;
 }
 
+/* Without interleaving, which no kernel of this project uses and which the
+ * driver side refuses. */
 bool vg_tensor_check(const struct vg_tensor_map *t, char *err, size_t size)
 {
     if (!vg_tensor_bytes(t->type))
@@ -130,6 +142,8 @@ static uint32_t checksum(const struct packed *p)
     return h;
 }
 
+/* dim - 1 because 2^32 is allowed and 32 bits must do: the whole map has 112
+ * bytes behind the head. */
 void vg_tensor_pack(const struct vg_tensor_map *t,
                     unsigned char out[VG_TENSOR_MAP_BYTES])
 {
@@ -154,6 +168,8 @@ void vg_tensor_pack(const struct vg_tensor_map *t,
     memcpy(out + sizeof head, &p, sizeof p);
 }
 
+/* Refuses what cuTensorMapEncodeTiled did not make: a stale, moved or
+ * uninitialised map is the usual fault of host code. */
 bool vg_tensor_unpack(const unsigned char in[VG_TENSOR_MAP_BYTES],
                       struct vg_tensor_map *t)
 {

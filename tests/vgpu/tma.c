@@ -6,6 +6,10 @@
  * fastest; the swizzle exchanges 16-byte chunks by a XOR on the absolute
  * address.  Elements outside the tensor are filled (load) or left out
  * (store); a load counts its whole box on the mbarrier in any case.
+ *
+ * Example: a box of 64 x 8 bf16 has rows of 128 bytes.  Row r starts at dst +
+ * 128 r.  With the 128-byte swizzle its chunk c (16 bytes) goes to chunk
+ * c ^ (r & 7) of the row, when dst is a multiple of 1024.
  */
 #include "async.h"
 #include "bits.h"
@@ -14,6 +18,8 @@
 
 #include <inttypes.h>
 
+/* Bytes that stay together under every swizzle, and the granule of the async
+ * proxy. */
 #define CHUNK 16
 
 /* What struct vg_bulk keeps of the instruction. */
@@ -31,6 +37,7 @@ struct row {
     uint32_t lo, hi;
 };
 
+/* The instruction's part of a copy. */
 static struct tma *tma_of(struct vg_bulk *b)
 {
     _Static_assert(sizeof(struct tma) <= sizeof b->data, "size");
@@ -39,6 +46,9 @@ static struct tma *tma_of(struct vg_bulk *b)
 
 /* ---- geometry ----------------------------------------------------------- */
 
+/* Where byte `linear` of the dense box lies in the CTA's shared memory.  The
+ * XOR is on the address, not on the offset in the box: PTX ISA 5.5.7; address
+ * bits 4-6 by bits 7-9, fewer for 64 and 32 bytes. */
 static uint32_t swizzle(const struct tma *x, uint32_t linear)
 {
     uint32_t addr = x->shared + linear;
@@ -47,6 +57,7 @@ static uint32_t swizzle(const struct tma *x, uint32_t linear)
     return addr ^ ((addr >> 7 & bits) << 4);
 }
 
+/* Bytes of a row of the box, and rows: dimension 0 by all the others. */
 static uint32_t row_bytes(const struct tma *x)
 {
     return x->map.box[0] * vg_tensor_bytes(x->map.type);
@@ -71,6 +82,9 @@ static void clip(const struct tma *x, struct row *r)
     r->hi = lo < hi ? (uint32_t)(hi * size) : 0;
 }
 
+/* Row n of the box: its coordinates in dimensions 1 and up, whether they are
+ * inside the tensor, and the byte range [lo, hi) that is inside in dimension
+ * 0.  lo == hi: nothing is.  Coordinates may be negative. */
 static void find_row(const struct tma *x, uint32_t n, struct row *r)
 {
     int64_t size = vg_tensor_bytes(x->map.type);
@@ -94,7 +108,9 @@ static void find_row(const struct tma *x, uint32_t n, struct row *r)
 
 /* ---- tensor map --------------------------------------------------------- */
 
-/* Finds and reads the map at a generic address. */
+/* Finds and reads the map at a generic address: a kernel parameter or global
+ * memory.  Local memory is what a parameter becomes that was copied, and the
+ * message says so. */
 static void read_map(struct vg_warp *w, const struct vg_insn *i, int lane,
                      uint64_t addr, struct vg_tensor_map *map)
 {
@@ -157,7 +173,8 @@ static void load_chunk(const struct tma *x, const struct row *r,
         memcpy(out + (lo - at), from + (lo - r->lo), hi - lo);
 }
 
-/* The box arrives. */
+/* The box arrives: the move of a load.  Global memory is read now, row by row,
+ * and each chunk goes to its swizzled place. */
 static void deliver(struct vg_bulk *b)
 {
     const struct tma *x = tma_of(b);
@@ -189,7 +206,9 @@ static void deliver(struct vg_bulk *b)
     }
 }
 
-/* The copy to one CTA. */
+/* The copy to one CTA.  A box of whole 128-byte lines is closed under the
+ * swizzle, so its destination is one range; any other is recorded chunk by
+ * chunk. */
 static void issue_load(const struct vg_async_access *a, const struct tma *x,
                        const struct vg_mbar *m)
 {
@@ -207,6 +226,8 @@ static void issue_load(const struct vg_async_access *a, const struct tma *x,
     vg_bulk_issued(a);
 }
 
+/* Tensor copies want 128-byte alignment in shared memory; a swizzle wants its
+ * own repeat besides, which the XOR on absolute addresses takes care of. */
 static void check_box(struct vg_warp *w, const struct vg_insn *i, int lane,
                       const struct vg_cta *c, const struct tma *x)
 {
@@ -223,6 +244,8 @@ static void check_box(struct vg_warp *w, const struct vg_insn *i, int lane,
                  c->shared_bytes);
 }
 
+/* One lane's load: sectors are counted once, for the first receiver, since a
+ * multicast asks L2 once. */
 static void load_lane(struct vg_warp *w, const struct vg_insn *i, int lane,
                       struct tma *x)
 {
@@ -237,6 +260,7 @@ static void load_lane(struct vg_warp *w, const struct vg_insn *i, int lane,
             .agent = t.mbar[k]->agent, .what = "a TMA load"};
 
         check_box(w, i, lane, t.cta[k], x);
+        /* L2 is asked once, however many blocks receive the box. */
         if (k == 0)
             touch_rows(&a, x, false);
         issue_load(&a, x, t.mbar[k]);
@@ -246,7 +270,8 @@ static void load_lane(struct vg_warp *w, const struct vg_insn *i, int lane,
 
 /* ---- stores ------------------------------------------------------------- */
 
-/* First the bytes leave shared memory, then they reach global memory. */
+/* The move of a store.  First call: the bytes leave shared memory for `held`;
+ * second: they reach global memory, those inside the tensor only. */
 static void store(struct vg_bulk *b)
 {
     const struct tma *x = tma_of(b);
@@ -272,6 +297,8 @@ static void store(struct vg_bulk *b)
         memcpy(b->held + at, b->w->cta->shared + swizzle(x, at), CHUNK);
 }
 
+/* Only chunks with bytes inside the tensor are read, so a partial last tile
+ * may leave the rest of its box unwritten. */
 static void store_lane(struct vg_warp *w, const struct vg_insn *i, int lane,
                        struct tma *x)
 {

@@ -4,6 +4,17 @@
  *
  * Order of the checks: alignment, place and bounds, permission, cp.async in
  * flight, initialised, races.  The first that fails ends the launch.
+ *
+ * The steps of one access, for global memory; the other spaces have the same:
+ *   resolve       a generic address names its space by its window
+ *   check_align   all lanes' addresses at once
+ *   find_alloc    what the first lane points to
+ *   choose_lanes  which other lanes point there, too; the rest comes later
+ *   lane_beyond   the end of each lane's bytes against the allocation's
+ *   check_...     initialised, permitted, ordered
+ *   mark, count   shadows and counters
+ * Where the lanes lie side by side (dense), most steps are one operation on a
+ * range; messages are made only once something has failed.
  */
 #include "async.h"
 #include "bits.h"
@@ -26,6 +37,8 @@ struct vg_mem_cta *vg_mem_of(struct vg_warp *w, const struct vg_insn *i)
     return w->cta->mem;
 }
 
+/* Alignment is the whole access, vectors included: PTX ISA 9.7.9.8 wants
+ * v4.f32 at a multiple of 16.  Callers with weaker rules lower it. */
 void vg_touch_begin(struct vg_touch *t, struct vg_warp *w,
                     const struct vg_insn *i, int n, unsigned size)
 {
@@ -41,7 +54,8 @@ void vg_touch_begin(struct vg_touch *t, struct vg_warp *w,
 
 /* ---- lanes and ranges --------------------------------------------------- */
 
-/* Bit l: v[l] is below `limit`. */
+/* Bit l: v[l] is below `limit`.  One compare for both ends of a range: with
+ * its base taken off, an address before it has wrapped to a huge number. */
 static uint32_t lanes_below(const uint64_t v[VG_LANES], uint64_t limit)
 {
     uint32_t m = 0;
@@ -52,7 +66,10 @@ static uint32_t lanes_below(const uint64_t v[VG_LANES], uint64_t limit)
 }
 
 /* Chooses the lanes of todo whose addresses lie in [base, base + size), sets
- * mask, off and dense.  The caller made sure that the first lane does. */
+ * mask, off and dense.  The caller made sure that the first lane does, and
+ * that lane's offset stands in for those not chosen.  dense lets every later
+ * step treat the warp as one range; the sum of differences finds it without
+ * a branch. */
 static void choose_lanes(struct vg_touch *t, uint32_t todo, uint64_t base,
                          uint64_t size)
 {
@@ -78,6 +95,7 @@ static int lane_beyond(const struct vg_touch *t, uint64_t size)
     return bad ? first_lane(bad) : -1;
 }
 
+/* Names for messages. */
 static const char *verb(const struct vg_how *how)
 {
     return how->dir == VG_TOUCH_READ    ? "read"
@@ -85,6 +103,7 @@ static const char *verb(const struct vg_how *how)
                                         : "atomic access";
 }
 
+/* Of the spaces that an access can have been narrowed to. */
 static const char *space_name(enum ptx_space s)
 {
     static const char *const name[] = {
@@ -95,6 +114,8 @@ static const char *space_name(enum ptx_space s)
     return name[s];
 }
 
+/* One OR over all addresses decides; only a failure looks for its lane.
+ * Atomics are always checked: the host's own need the alignment. */
 static void check_align(struct vg_touch *t, uint32_t todo,
                         const struct vg_how *how)
 {
@@ -154,8 +175,9 @@ static void mark(const struct vg_touch *t, unsigned char *map, bool shared_map)
 
 /* ---- global memory ------------------------------------------------------ */
 
-/* The allocation that the first lane points to; it was the last one of this
- * instruction more often than not. */
+/* The allocation that the first lane points to, dead ones too, NULL: none.
+ * It was the last one of this instruction more often than not, so each pc
+ * (mod 64) remembers one, per worker and therefore without a lock. */
 static struct vg_alloc *find_alloc(struct vg_touch *t, uint64_t addr)
 {
     unsigned slot = (unsigned)vg_pc(t->w, t->i) & 63;
@@ -167,6 +189,8 @@ static struct vg_alloc *find_alloc(struct vg_touch *t, uint64_t addr)
     return *cache;
 }
 
+/* Ends the launch: lane's access is not inside one live allocation.  The
+ * message names the nearest one and the distance. */
 _Noreturn static void fault_bounds(struct vg_touch *t, int lane,
                                    const struct vg_how *how)
 {
@@ -180,6 +204,8 @@ _Noreturn static void fault_bounds(struct vg_touch *t, int lane,
              ": %s", verb(how), t->size, t->addr[lane], where);
 }
 
+/* Faults when a chosen lane reads a byte that neither the host nor a kernel
+ * has written: padding rows, tails of pages, forgotten workspaces. */
 static void check_global_init(struct vg_touch *t, const struct vg_how *how)
 {
     const struct vg_alloc *a = t->alloc;
@@ -198,6 +224,8 @@ static void check_global_init(struct vg_touch *t, const struct vg_how *how)
                  t->addr[lane]);
 }
 
+/* Books one line of a request where each sector counts once: per launch
+ * (floor of the DRAM traffic) and per CTA (an L1 that never evicts). */
 static void count_unique(struct vg_touch *t, const struct vg_how *how,
                          const struct vg_line *line)
 {
@@ -215,6 +243,9 @@ static void count_unique(struct vg_touch *t, const struct vg_how *how,
                       : vg_line_set_add(&t->cta->loaded, line);
 }
 
+/* Requests, bytes and sectors of one access.  `counted` tells the next
+ * launch that this allocation's maps need clearing; workers may write it at
+ * the same time, all the same value. */
 static void count_global(struct vg_touch *t, const struct vg_how *how)
 {
     struct vg_traffic *g = &vg_counts_of(t)->global[how->path];
@@ -233,6 +264,9 @@ static void count_global(struct vg_touch *t, const struct vg_how *how)
     }
 }
 
+/* Global and const memory: finds the allocation, checks in the order that
+ * the head of the file gives, marks what is written.  The init map is shared
+ * by all workers, hence the atomic marks. */
 static void touch_global(struct vg_touch *t, uint32_t todo,
                          const struct vg_how *how)
 {
@@ -267,6 +301,8 @@ static void touch_global(struct vg_touch *t, uint32_t todo,
 
 /* ---- shared memory ------------------------------------------------------ */
 
+/* A dense access of whole words meets every bank once per phase: no need to
+ * work the banks out. */
 static void count_shared(struct vg_touch *t, const struct vg_how *how,
                          const uint32_t off[VG_LANES])
 {
@@ -281,6 +317,8 @@ static void count_shared(struct vg_touch *t, const struct vg_how *how,
     b->conflicts += wavefronts - phases;
 }
 
+/* Ends the launch with both sides of a race.  Threads and offsets of the
+ * detector run through the cluster; the message has those of the CTA. */
 _Noreturn static void fault_race(struct vg_touch *t,
                                  const struct vg_race_hit *hit)
 {
@@ -306,6 +344,9 @@ _Noreturn static void fault_race(struct vg_touch *t,
              other & 31, other, place);
 }
 
+/* Offsets of the owner's memory become the cluster's where it is not the
+ * first CTA.  Also tells the asynchronous side, which checks the accesses
+ * against its own proxy. */
 void vg_touch_race(struct vg_touch *t, uint32_t mask, const uint32_t *off,
                    unsigned size, const struct vg_how *how)
 {
@@ -370,6 +411,8 @@ static void check_flight(struct vg_touch *t, const struct vg_mem_cta *mc,
     }
 }
 
+/* Faults when a chosen lane reads a byte of shared memory that nobody has
+ * written since the CTA started; a copy marks its bytes when it arrives. */
 static void check_shared_init(struct vg_touch *t, const struct vg_mem_cta *mc,
                               const struct vg_how *how)
 {
@@ -402,6 +445,11 @@ static struct vg_cta *owner_of(struct vg_touch *t, int lane)
              own->cluster->ncta);
 }
 
+/* Shared memory of the own CTA or of another of the cluster: the rank in the
+ * address selects it, and only lanes with the same rank are served.  A CTA
+ * that has exited no longer owns its memory; on hardware the access may fault
+ * or read the next CTA's, so peers must join before they leave.  Marks need
+ * no atomics: a cluster runs in one host thread. */
 static void touch_shared(struct vg_touch *t, uint32_t todo,
                          const struct vg_how *how)
 {
@@ -446,6 +494,9 @@ static void touch_shared(struct vg_touch *t, uint32_t todo,
 
 /* ---- local, param ------------------------------------------------------- */
 
+/* Local memory: thread t of the CTA owns local_bytes at t * local_bytes, and
+ * the same address means another byte in each lane.  Lanes not served take
+ * the first lane's segment, since their own may not exist. */
 static void touch_local(struct vg_touch *t, uint32_t todo,
                         const struct vg_how *how)
 {
@@ -453,6 +504,7 @@ static void touch_local(struct vg_touch *t, uint32_t todo,
     uint64_t own = c->local_bytes, byte;
     int bad;
 
+    /* Every lane's address is in the space; its segment is chosen below. */
     choose_lanes(t, todo, 0, UINT64_MAX);
     bad = lane_beyond(t, own);
     if (bad >= 0)
@@ -479,6 +531,8 @@ static void touch_local(struct vg_touch *t, uint32_t todo,
         (uint64_t)__builtin_popcount(t->mask) * t->size;
 }
 
+/* Kernel parameters: bytes of the launch, the same for all, read only, and
+ * all of them given by the host, so there is nothing to mark. */
 static void touch_param(struct vg_touch *t, uint32_t todo,
                         const struct vg_how *how)
 {
@@ -539,6 +593,9 @@ static enum ptx_space resolve(struct vg_touch *t, uint32_t *todo)
     return space;
 }
 
+/* A generic address is resolved first; alignment is checked on the address
+ * within its space.  .const lies in global memory: an allocation that kernels
+ * may not write. */
 void vg_touch(struct vg_touch *t, uint32_t todo, const struct vg_how *how)
 {
     struct vg_how in = *how;

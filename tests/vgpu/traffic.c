@@ -3,14 +3,21 @@
  * traffic.c: how a warp's accesses fall into sectors and banks.
  *
  * Pure arithmetic on addresses; counters.h has the definitions.
+ *
+ * Examples.  32 lanes that load consecutive words touch one line, four
+ * sectors, one wavefront.  At a stride of 128 bytes they touch 32 lines with
+ * a sector each in global memory, and in shared memory one bank 32 times: 32
+ * wavefronts, 31 of them conflicts.
  */
 #include "counters.h"
 
 #include <stdlib.h>
 
+/* An L1 line and the 32 banks are both 128 bytes wide: four sectors. */
 #define LINE 128
 
-/* Adds sectors to a line of the list, the most recent lines first. */
+/* Adds sectors to a line of the list, the most recent lines first: neighbour
+ * lanes are on one line more often than not.  Returns the new length. */
 static unsigned add_line(struct vg_line *out, unsigned n, uint64_t line,
                          unsigned sectors)
 {
@@ -32,6 +39,7 @@ static unsigned sector_mask(uint64_t addr, unsigned n)
     return ((2u << last) - 1) & ~((1u << first) - 1);
 }
 
+/* An access may straddle two lines, so 32 lanes can touch 64. */
 unsigned vg_lines_of(const uint64_t addr[VG_LANES], uint32_t mask,
                      unsigned size, struct vg_line out[VG_MAX_LINES])
 {
@@ -53,6 +61,7 @@ unsigned vg_lines_of(const uint64_t addr[VG_LANES], uint32_t mask,
     return n;
 }
 
+/* Every line of a contiguous range is new, so none need be looked for. */
 unsigned vg_lines_of_range(uint64_t addr, uint64_t n,
                            struct vg_line out[VG_MAX_LINES])
 {
@@ -92,7 +101,8 @@ static unsigned phase_wavefronts(const uint32_t *word, unsigned n)
 }
 
 /* The common case of wide accesses: lanes of a phase that are aligned to size
- * and fill different parts of the 128 bytes that the banks are wide. */
+ * and fill different parts of the 128 bytes that the banks are wide.  Then no
+ * bank is asked twice, whatever the lines. */
 static bool parts_differ(const uint32_t *off, uint32_t lanes, unsigned size)
 {
     uint32_t seen = 0, low = 0, m = lanes;
@@ -107,6 +117,7 @@ static bool parts_differ(const uint32_t *off, uint32_t lanes, unsigned size)
            __builtin_popcount(seen) == __builtin_popcount(lanes);
 }
 
+/* A phase without active lanes costs nothing. */
 unsigned vg_wavefronts(const uint32_t off[VG_LANES], uint32_t mask,
                        unsigned size, unsigned *phases)
 {
@@ -136,6 +147,7 @@ unsigned vg_wavefronts(const uint32_t off[VG_LANES], uint32_t mask,
 
 /* ---- sets of sectors ---------------------------------------------------- */
 
+/* The table keeps its size: the CTAs of a launch load alike. */
 void vg_line_set_clear(struct vg_line_set *s)
 {
     if (s->count)
@@ -160,6 +172,8 @@ static uint64_t *find_slot(const struct vg_line_set *s, uint64_t line)
     return &s->slot[i];
 }
 
+/* Doubles the table; it stays at most half full, so probes are short.  On
+ * failure the set is as it was. */
 static bool grow_set(struct vg_line_set *s)
 {
     struct vg_line_set big = {.room = s->room ? 2 * s->room : 1024};
@@ -176,6 +190,8 @@ static bool grow_set(struct vg_line_set *s)
     return true;
 }
 
+/* slot = line << 4 | sectors: line 0, which would look free, cannot occur,
+ * since device addresses start far above it (mem.c). */
 unsigned vg_line_set_add(struct vg_line_set *s, const struct vg_line *l)
 {
     uint64_t *slot;
@@ -193,6 +209,9 @@ unsigned vg_line_set_add(struct vg_line_set *s, const struct vg_line *l)
     return (unsigned)__builtin_popcount(fresh);
 }
 
+/* Bits of one line never leave a map byte: allocations start at 256 bytes,
+ * a line is four bits, and 8 is a multiple of it.  The plain load first saves
+ * the atomic where another warp has been. */
 unsigned vg_mark_sectors(unsigned char *map, uint64_t base,
                          const struct vg_line *l)
 {

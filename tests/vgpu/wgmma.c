@@ -14,6 +14,11 @@
  * The operation is still one of the whole warpgroup: the four warps must
  * issue the same instructions with the same descriptors, and a group is
  * complete when all four have committed it.
+ *
+ * Example: m64n256k16.f32.bf16.bf16.  A warp has 16 rows: 128 registers of D
+ * in each lane, 512 bytes of A, all 8 KiB of B.  It computes D eight columns
+ * at a time with the product that mma.sync has, on granules that were looked
+ * up once (off[], 2 n of them).
  */
 #include "mem_ops.h"
 #include "bulk_ops.h"
@@ -23,8 +28,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* 16-byte pieces of B: 256 columns of 32 bytes. */
 #define MAX_GRANULES 512
 
+/* Name, elements of D, A and B, and K: 32 bytes of an operand. */
 const struct vg_wgmma_type vg_wgmma_type[VG_WGMMA_TYPES] = {
     {"f32.bf16.bf16", VG_ELEM_F32, VG_ELEM_BF16, VG_ELEM_BF16, 16},
     {"f32.f16.f16", VG_ELEM_F32, VG_ELEM_F16, VG_ELEM_F16, 16},
@@ -46,6 +53,8 @@ const struct vg_wgmma_type vg_wgmma_type[VG_WGMMA_TYPES] = {
 
 /* ---- the warpgroup ------------------------------------------------------ */
 
+/* wgmma is of four whole warps, the first of which has a rank divisible by
+ * four (PTX ISA 9.7.15); lanes that have left make it undefined. */
 static void need_warpgroup(struct vg_warp *w, const struct vg_insn *i)
 {
     const struct vg_cta *c = w->cta;
@@ -65,7 +74,8 @@ static void need_warpgroup(struct vg_warp *w, const struct vg_insn *i)
 }
 
 /* The four warps issue the same instruction on the same matrices; whoever
- * comes first leaves a note. */
+ * comes first leaves a note.  Notes are a ring of VG_ISSUES: a warp that is
+ * further behind than that is not compared. */
 static void compare_warps(struct vg_warp *w, const struct vg_insn *i,
                           uint64_t a, uint64_t b)
 {
@@ -109,6 +119,7 @@ static uint64_t descriptor(struct vg_warp *w, const struct vg_insn *i, int n)
     return v[0];
 }
 
+/* Unpacks a descriptor, or faults. */
 static void read_descriptor(struct vg_warp *w, const struct vg_insn *i,
                             uint64_t v, struct vg_desc *d)
 {
@@ -118,6 +129,7 @@ static void read_descriptor(struct vg_warp *w, const struct vg_insn *i,
         vg_fault(w, i, -1, VG_FAILED, "%s", err);
 }
 
+/* Is D added to?  The same in all lanes of the warp. */
 static bool scale_d(struct vg_warp *w, const struct vg_insn *i)
 {
     unsigned n = i->nop - 1u;
@@ -228,6 +240,7 @@ static struct vg_mma_model model_of(const struct vg_wgmma_type *t)
     };
 }
 
+/* imm-scale -1 on one operand negates the product; on A, for it is smaller. */
 static void negate(struct vg_mma_operands *o, unsigned k)
 {
     for (unsigned n = 0; n < k; n++)
@@ -235,6 +248,10 @@ static void negate(struct vg_mma_operands *o, unsigned k)
             o->a[n][r] = -o->a[n][r];
 }
 
+/* Eight columns of D at a time, b: their 16 granules.  o has A.  D's registers
+ * come per eight columns, four of f32 or two of packed f16, in the order of
+ * the mma fragment: a warp's part of wgmma's D is that of m16n8 side by
+ * side. */
 static void run_float(struct vg_warp *w, const struct vg_insn *i,
                       const struct vg_wgmma *x, struct vg_mma_operands *o,
                       const uint32_t *b, bool add)
@@ -267,6 +284,7 @@ static void run_float(struct vg_warp *w, const struct vg_insn *i,
     }
 }
 
+/* The same for integers, which mma's m16n8k32 computes as they are. */
 static void run_int(struct vg_warp *w, const struct vg_insn *i,
                     const struct vg_wgmma *x, const void *const *a,
                     const uint32_t *b, bool add)
@@ -300,6 +318,9 @@ static void count(struct vg_warp *w, const struct vg_insn *i,
     c->mma_cycles_8 += x->n;       /* a quarter of n / 2, in eighths */
 }
 
+/* op: D, A's registers or descriptor, B's descriptor, scale-d.  Registers are
+ * taken into flight before anything is read, so that the report of a missing
+ * fence comes before any about the data. */
 void vg_wgmma(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     const struct vg_wgmma *x = i->aux;
@@ -314,6 +335,8 @@ void vg_wgmma(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     (void)mask;
     vg_mem_of(w, i);
     need_warpgroup(w, i);
+    /* A in registers has no descriptor: 0 stands for it in the comparison of
+     * the four warps. */
     a = x->na ? 0 : descriptor(w, i, x->nd);
     b = descriptor(w, i, (int)at);
     compare_warps(w, i, a, b);
@@ -340,6 +363,7 @@ void vg_wgmma(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 
 /* ---- groups ------------------------------------------------------------- */
 
+/* wgmma.fence: counted, and compared with the accesses in wgmma_regs.c. */
 static void fence(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     (void)mask;
@@ -348,7 +372,8 @@ static void fence(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
     vg_async_warp_of(w)->fences++;
 }
 
-/* Group n of a warp is epoch n of its agent. */
+/* wgmma.commit_group.  Group n of a warp is epoch n of its agent.  An empty
+ * group is a group. */
 static void commit(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     struct vg_mem_cta *mc = vg_mem_of(w, i);
@@ -376,7 +401,10 @@ static void learn(struct vg_warp *w, uint32_t n)
                                 mc->async->agent0 + k, n);
 }
 
-/* arg: how many of the youngest groups may stay. */
+/* arg: how many of the youngest groups may stay.  A group is the warpgroup's:
+ * it is not complete before all four warps have committed it, so the warp
+ * waits for them.  Without that a fast warp would hand a tile back that a slow
+ * one has still to read. */
 static void wait_group(struct vg_warp *w, const struct vg_insn *i,
                        uint32_t mask)
 {

@@ -18,6 +18,8 @@
 
 #define RESERVED UINT64_C(0x3ff1c000c000c000)
 
+/* Bits that no field owns must be 0: a descriptor put together wrongly, for
+ * instance with an address above 18 bits, shows there first. */
 bool vg_desc_read(uint64_t v, struct vg_desc *d, char *err, size_t n)
 {
     static const uint8_t mask[] = {0, 7, 3, 1};
@@ -56,12 +58,16 @@ static uint32_t place(const struct vg_desc *d, uint32_t off)
     return at ^ (at >> 7 & d->bits) << 4;
 }
 
+/* half: the first or second 16 bytes of a K step.  Under a swizzle they are
+ * neighbours in the row; without one they are `leading` apart. */
 uint32_t vg_desc_k_major(const struct vg_desc *d, unsigned mn, unsigned half)
 {
     return place(d, mn % 8 * d->width + mn / 8 * d->stride +
                         half * (d->bits ? 16 : d->leading));
 }
 
+/* part: eight columns (16 bytes) of MN.  Under a swizzle a row holds `width`
+ * bytes of them, and the next block of columns is `leading` away. */
 uint32_t vg_desc_mn_major(const struct vg_desc *d, unsigned k, unsigned part)
 {
     uint32_t byte = 16 * part;

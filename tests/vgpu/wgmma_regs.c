@@ -38,12 +38,14 @@ struct vg_watch {
 
 /* ---- run time ----------------------------------------------------------- */
 
+/* What was found at load time about the instruction. */
 static const struct vg_watch *watch_of(const struct vg_warp *w,
                                        const struct vg_insn *i)
 {
     return w->cta->launch->program->watch[vg_pc(w, i)];
 }
 
+/* Does a group that the warp has not waited for own the register? */
 static bool in_flight(const struct vg_async_warp *aw, const struct vg_wreg *r)
 {
     return r->group > aw->done;
@@ -92,6 +94,8 @@ static void copy(struct vg_warp *w, const struct vg_insn *i,
     from->is_copied = true;
 }
 
+/* Stands in for the handler of an instruction that touches such a register;
+ * the guard does not matter, for the tensor core owns all 32 lanes. */
 static void watched(struct vg_warp *w, const struct vg_insn *i, uint32_t mask)
 {
     const struct vg_watch *k = watch_of(w, i);
@@ -129,6 +133,8 @@ static void issue(struct vg_warp *w, const struct vg_insn *i,
     r->is_copied = false;
 }
 
+/* shape: N and the types; D may stay in flight from one wgmma to the next only
+ * with both the same (PTX ISA 9.7.15.7.1). */
 void vg_wgmma_registers(struct vg_warp *w, const struct vg_insn *i)
 {
     const struct vg_wgmma *x = i->aux;
@@ -154,11 +160,13 @@ struct numbers {
     unsigned n;
 };
 
+/* The virtual rows of an instruction, before they become offsets. */
 static int32_t *rows_of(const struct vg_lower *lo, int pc)
 {
     return lo->program->op + lo->op_at[pc];
 }
 
+/* Gives a register its number, once. */
 static void number(struct numbers *k, int32_t vreg)
 {
     if (vreg >= 0 && k->of[vreg] < 0)
@@ -176,6 +184,7 @@ static bool is_copy(const struct vg_lower *lo, int pc)
            lo->program->insn[pc].nop == 2 && row[0] >= 0 && row[1] >= 0;
 }
 
+/* mov.b32 d, literal. */
 static bool is_constant(const struct vg_lower *lo, int pc)
 {
     const struct ptx_inst *in = lo->program->src[pc];
@@ -237,6 +246,8 @@ static bool watch(struct numbers *k, int pc)
     return true;
 }
 
+/* Runs after decoding and before slots are shared, while a register is still
+ * one thing. */
 bool vg_watch_registers(struct vg_lower *lo)
 {
     struct vg_program *p = lo->program;

@@ -10,7 +10,7 @@
 #include "support.h"
 
 #include "mlagen.h"
-#include "pool.h"
+#include "workers.h"
 
 static const char spec[] = "model: tiny\n"
                            "heads: 4\n"
@@ -232,7 +232,7 @@ static void contexts_of_two_threads_do_not_meet(void **state) {
         mlagen_buf_free(&texts[i]);
 }
 
-/* ---- the pool ------------------------------------------------------------ */
+/* ---- the workers --------------------------------------------------------- */
 
 enum { JOBS = 1000 };
 
@@ -262,12 +262,12 @@ static void every_job_runs_once_and_the_caller_is_told(void **state) {
         static struct tally t;
         memset(&t, 0, sizeof t);
         t.caller = pthread_self();
-        mlagen_pool_run(JOBS, threads[i], run_job, job_done, &t);
+        mlagen_workers_run(JOBS, threads[i], run_job, job_done, &t);
         assert_int_equal(t.told, JOBS);
         for (size_t k = 0; k < JOBS; k++)
             assert_int_equal(atomic_load(&t.ran[k]), 1);
     }
-    mlagen_pool_run(0, 4, run_job, job_done, NULL);
+    mlagen_workers_run(0, 4, run_job, job_done, NULL);
     assert_true(mlagen_cpu_count() >= 1);
 }
 

@@ -170,7 +170,7 @@ static void fake_nvrtc(mla_context *ctx, const char *identity)
 }
 
 /* All compilations so far. */
-static int fake_compilations(void)
+__attribute__((unused)) static int fake_compilations(void)
 {
     int sum = 0;
     for (int i = 0; i < FAKE_SOURCES; i++)

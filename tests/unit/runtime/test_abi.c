@@ -98,6 +98,20 @@ static void structs_grow_only_at_their_ends(void **state)
     AT(mla_kernel_info, tile_m, 128);
     AT(mla_field_info, name, 8);
     AT(mla_field_info, offset, 56);
+    AT(mla_decode_options, heads, 8);
+    AT(mla_decode_options, split_keys, 24);
+    AT(mla_decode_step, batch, 8);
+    AT(mla_decode_step, max_seq_len, 16);
+    AT(mla_decode_step, seq_lens, 24);
+    AT(mla_decode_step, workspace_bytes, 40);
+    AT(mla_decode_layout, plan, 8);
+    AT(mla_decode_layout, rows_per_tile, 32);
+    AT(mla_decode_layout, units, 56);
+    AT(mla_decode_layout, bytes, 128);
+    AT(mla_decode_tensors, q, 8);
+    AT(mla_decode_tensors, kv_cache, 40);
+    AT(mla_decode_tensors, out, 80);
+    AT(mla_decode_tensors, softmax_scale, 144);
 }
 
 /* Options of a program that knew nothing of a cache. */

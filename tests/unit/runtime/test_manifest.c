@@ -179,6 +179,26 @@ static void foreign_files_are_refused(void **state)
     assert_int_equal(load_text(*state, deep), MLA_BAD_MANIFEST);
 }
 
+/* Strings are decoded in place: a newline that one of them means is no line of
+ * the file. */
+static void a_fault_is_placed_in_the_text_as_it_came(void **state)
+{
+    static const struct {
+        const char *text, *place;
+    } rows[] = {
+        {"{\"a\": \"x\\ny\", oops}", "manifest.json:1:15:"},
+        {"{\n  \"a\": 1,\n  oops}", "manifest.json:3:3:"},
+        {"{\"a\":\n\n\"\\u000a\\n\" oops}", "manifest.json:3:12:"},
+    };
+    struct world *w = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(load_text(w, rows[i].text), MLA_BAD_MANIFEST);
+        if (!strstr(mla_last_error(w->ctx), rows[i].place))
+            fail_msg("not at %s: %s", rows[i].place, mla_last_error(w->ctx));
+    }
+}
+
 static void a_missing_directory_is_an_io_error_that_names_it(void **state)
 {
     struct world *w = *state;
@@ -266,6 +286,7 @@ int main(void)
         TEST(a_manifest_cut_anywhere_is_refused_with_its_place),
         TEST(damage_is_refused_by_the_name_of_what_is_damaged),
         TEST(foreign_files_are_refused),
+        TEST(a_fault_is_placed_in_the_text_as_it_came),
         TEST(a_missing_directory_is_an_io_error_that_names_it),
         TEST(json_strings_are_decoded),
         TEST(running_out_of_memory_anywhere_is_an_error_and_no_leak),

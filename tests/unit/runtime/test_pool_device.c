@@ -184,6 +184,26 @@ static void page_zero_is_zeroed_in_every_layer(void **state)
     assert_int_equal(memory[0][PAGE * 48], 0xee);
 }
 
+/* Pages of one layer further apart than they are long: what is between them
+ * may be another pool's. */
+static void nothing_behind_page_zero_is_touched(void **state)
+{
+    struct world *w = *state;
+    static const unsigned char zero[PAGE * ROW];
+    static unsigned char memory[2 * PAGE * ROW * PAGES];
+    uint64_t buffer = (uint64_t)(uintptr_t)memory;
+    mla_pool_options o = options(MLA_LAYER_FIRST);
+
+    memset(memory, 0xee, sizeof(memory));
+    o.layers = 1;
+    o.buffers = &buffer;
+    o.page_stride = 2 * PAGE * ROW;
+    make(w, &o);
+    assert_memory_equal(memory, zero, sizeof(zero));
+    for (size_t i = sizeof(zero); i < 2 * sizeof(zero); i++)
+        assert_int_equal(memory[i], 0xee);
+}
+
 static void page_zero_is_zeroed_in_every_layout(void **state)
 {
     struct world *w = *state;
@@ -785,6 +805,7 @@ int main(void)
         TEST(layouts_have_the_strides_of_their_names),
         TEST(page_zero_is_zeroed_in_every_layer),
         TEST(page_zero_is_zeroed_in_every_layout),
+        TEST(nothing_behind_page_zero_is_touched),
         TEST(a_copy_covers_every_layer_in_every_layout),
         TEST(bytes_between_rows_are_left_alone),
         TEST(a_move_leaves_the_other_rows_of_a_page),

@@ -7,11 +7,16 @@
  * and call that instead.  Either way through one structure of function
  * pointers, so a test cannot tell which.  The virtual GPU is an h200 unless
  * VGPU_DEVICE says otherwise: it runs PTX of sm_80 to sm_90a.
+ *
+ * A real driver gets one context for all tests, as long as no test has broken
+ * it, since making one takes it a quarter of a second; and a driver older than
+ * the PTX of the tests gets the PTX version that it knows.
  */
 #ifndef TEST_VGPU_GPU_H
 #define TEST_VGPU_GPU_H
 
 #include "driver_api.h"
+#include "gpu_trace.h"
 #include "vgpu.h"
 
 #include <setjmp.h>
@@ -31,6 +36,7 @@ static struct {
     const char *(*report)(void);
     bool is_virtual;
     int arch; /* 80, 90, ... */
+    int ptx;  /* newest PTX version of a real driver: 88; 0: any */
     CUcontext ctx;
 } gpu;
 
@@ -75,14 +81,35 @@ static inline void gpu_check(CUresult r, const char *call, const char *file,
     _fail(file, line);
 }
 
+/* Whether there is a context that no error sticks to, on a real driver. */
+static inline bool gpu_is_healthy(void)
+{
+    return !gpu.is_virtual && gpu.ctx && gpu.cuCtxSynchronize() == 0;
+}
+
+/* PTX versions that came with CUDA 12.0 and later (PTX ISA, release notes);
+ * later CUDA runs all that is here. */
+static inline int gpu_ptx_version(void)
+{
+    static const int of_12[] = {80, 81, 82, 83, 84, 85, 85, 86, 87, 88};
+    int cuda = 0, minor;
+    if (gpu.is_virtual || gpu.cuDriverGetVersion(&cuda) || cuda >= 13000)
+        return 0;
+    minor = cuda % 1000 / 10;
+    return cuda < 12000 ? 78 : of_12[minor < 10 ? minor : 9];
+}
+
 /* A fresh context in the current thread: set-up of every test, so that the
  * sticky error of a failed test does not reach the next. */
 static inline int gpu_begin(void **state)
 {
     int major = 0, minor = 0;
     (void)state;
+    gpu_trace.loose = false;
     if (!gpu.cuInit && gpu_open())
         return 1;
+    if (gpu_is_healthy())
+        return 0;
     if (gpu.cuInit(0) || gpu.cuCtxCreate_v2(&gpu.ctx, 0, 0) ||
         gpu.cuDeviceGetAttribute(&major, 75, 0) ||
         gpu.cuDeviceGetAttribute(&minor, 76, 0)) {
@@ -90,13 +117,25 @@ static inline int gpu_begin(void **state)
         return 1;
     }
     gpu.arch = 10 * major + minor;
+    gpu.ptx = gpu_ptx_version();
     return 0;
+}
+
+/* Ends the context for good, after an error that was wanted.  A real driver may
+ * return that error once more. */
+static inline CUresult gpu_discard(void)
+{
+    CUresult r = gpu.cuCtxDestroy_v2(gpu.ctx);
+    gpu.ctx = NULL;
+    return gpu.is_virtual ? r : CUDA_SUCCESS;
 }
 
 static inline int gpu_end(void **state)
 {
     (void)state;
-    return gpu.cuCtxDestroy_v2(gpu.ctx) ? 1 : 0;
+    if (gpu_is_healthy())
+        return 0;
+    return gpu_discard() ? 1 : 0;
 }
 
 static inline CUdeviceptr gpu_upload(const void *bytes, size_t n)
@@ -107,15 +146,29 @@ static inline CUdeviceptr gpu_upload(const void *bytes, size_t n)
     return at;
 }
 
+/* The text with a version that the driver knows; freed by the caller. */
+static inline char *gpu_ptx_for_driver(const char *ptx)
+{
+    char *text = strdup(ptx), *at = text ? strstr(text, ".version 8.") : NULL;
+    if (at && gpu.ptx && 80 + at[11] - '0' > gpu.ptx) {
+        at[9] = (char)('0' + gpu.ptx / 10);
+        at[11] = (char)('0' + gpu.ptx % 10);
+    }
+    assert_non_null(text);
+    return text;
+}
+
 /* Loads PTX text; a refusal fails the test with the report. */
 static inline CUmodule gpu_load(const char *ptx)
 {
     CUmodule m = NULL;
+    char *text = gpu_ptx_for_driver(ptx);
     char log[2000] = "";
     int option[2] = {CU_JIT_ERROR_LOG_BUFFER,
                      CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
     void *value[2] = {log, (void *)sizeof log};
-    CUresult r = gpu.cuModuleLoadDataEx(&m, ptx, 2, option, value);
+    CUresult r = gpu.cuModuleLoadDataEx(&m, text, 2, option, value);
+    free(text);
     if (r)
         fail_msg("PTX refused (%d): %s\n%s", r, log, ptx);
     return m;
@@ -146,7 +199,10 @@ static inline CUresult gpu_run(const char *ptx, const struct gpu_grid *g,
                                     g->block[0], g->block[1], g->block[2],
                                     g->dynamic, NULL, param, NULL);
     r = r ? r : gpu.cuCtxSynchronize();
-    return r ? r : gpu.cuMemcpyDtoH_v2(out, pout, nout);
+    r = r ? r : gpu.cuMemcpyDtoH_v2(out, pout, nout);
+    if (!r)
+        gpu_trace_add("kernel", ptx, out, nout);
+    return r;
 }
 
 /* The head of such a kernel: in and out are in registers of that name; %r0

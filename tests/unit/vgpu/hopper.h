@@ -105,7 +105,11 @@ static inline CUresult hopper_run(struct hopper *h, const char *ptx)
         h->pout = gpu_upload(h->nout ? h->out : none, h->nout ? h->nout : 16);
     CUresult r = hopper_launch(h, f);
     r = r ? r : gpu.cuCtxSynchronize();
-    return r || !h->nout ? r : gpu.cuMemcpyDtoH_v2(h->out, h->pout, h->nout);
+    if (r || !h->nout)
+        return r;
+    r = gpu.cuMemcpyDtoH_v2(h->out, h->pout, h->nout);
+    gpu_trace_add("kernel", ptx, h->out, h->nout);
+    return r;
 }
 
 static inline void hopper_ok(struct hopper *h, const char *ptx)

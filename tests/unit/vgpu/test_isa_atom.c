@@ -197,6 +197,7 @@ static void every_ticket_is_drawn_once(void **state)
     static unsigned char seen[BLOCKS * THREADS];
     struct gpu_grid g = {{BLOCKS, 1, 1}, {THREADS, 1, 1}, 0};
     memset(seen, 0, sizeof seen);
+    gpu_loose();
     gpu_ok(gpu_run(GPU_HEAD("sm_80")
                        GPU_KERNEL(4) "atom.global.add.u32 %r3, [in], 1; "
                                      "st.global.u32 [out], %r3; ret; }",

@@ -538,7 +538,7 @@ static CUresult error_of(const char *body)
     snprintf(ptx, sizeof ptx, "%s.shared .align 16 .b8 s[256];\n%s ret; }",
              GPU_HEAD("sm_80") GPU_KERNEL(16), body);
     CUresult r = gpu_run(ptx, &g, in, sizeof in, out, sizeof out);
-    gpu_ok(gpu.cuCtxDestroy_v2(gpu.ctx));
+    gpu_ok(gpu_discard());
     assert_int_equal(gpu_begin(NULL), 0);
     return r;
 }

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * test_plans_hopper_decode.c: what the plans of mqa_decode promise on sm_90a:
+ * registers and shared memory that exist, the accounting of DeepSeek-V3's tile
+ * worked by hand, pairs of blocks from 65 rows on, the knobs of the schedule,
+ * and the reason where the portable kernel serves.
+ */
+#include "support.h"
+
+#include "mlagen.h"
+
+enum { SMEM = 232448, POOL = 504, OTHER = 26, PAIR_ROWS = 128 };
+
+/* The kernels array of `mlagen plan --json`; a new reference. */
+static json_t *plans_of(int latent, int rope, int heads, const char *rest) {
+    struct mlagen_options o = {.size = sizeof o};
+    struct mlagen_diags d = {0};
+    struct mlagen_buf out = {0};
+    struct mlagen *m;
+    json_t *all, *kernels;
+    char *spec = NULL;
+
+    assert_true(asprintf(&spec,
+                         "model: some\nheads: %d\nkv_lora_rank: %d\n"
+                         "qk_nope_head_dim: 128\nqk_rope_head_dim: %d\n"
+                         "v_head_dim: 128\nrope: {style: none}\n"
+                         "arch: [sm_90a]\n%s",
+                         heads, latent, rope, rest) > 0);
+    assert_int_equal(mlagen_open(&o, &m, &d), MLAGEN_OK);
+    assert_int_equal(mlagen_load_text(m, spec, strlen(spec), "some.yaml", &d),
+                     MLAGEN_OK);
+    assert_int_equal(mlagen_describe(m, true, &out, &d), MLAGEN_OK);
+    assert_diags(&d, "");
+    all = json_loadb(out.data, out.len, 0, NULL);
+    assert_non_null(all);
+    kernels = json_incref(json_object_get(all, "kernels"));
+    json_decref(all);
+    mlagen_buf_free(&out);
+    mlagen_close(m);
+    free(spec);
+    return kernels;
+}
+
+static const json_t *decode_of(const json_t *kernels, const char *variant) {
+    json_t *plan;
+    size_t i;
+    json_array_foreach((json_t *)kernels, i, plan) {
+        if (!strcmp(json_string_value(json_object_get(plan, "family")),
+                    "mqa_decode") &&
+            !strcmp(json_string_value(json_object_get(plan, "variant")),
+                    variant))
+            return plan;
+    }
+    return NULL;
+}
+
+static int number(const json_t *o, const char *key) {
+    const json_t *n = json_object_get(o, key);
+    assert_true(json_is_integer(n));
+    return (int)json_integer_value(n);
+}
+
+static const json_t *tile_of(const json_t *plan) {
+    assert_non_null(plan);
+    return json_object_get(plan, "tile");
+}
+
+/* A text of the cost block, "" if there is no such row. */
+static const char *cost_of(const json_t *plan, const char *name) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(json_object_get(plan, "cost"), i, row) {
+        if (!strcmp(json_string_value(json_array_get(row, 0)), name))
+            return json_string_value(json_array_get(row, 1));
+    }
+    return "";
+}
+
+/* 36 k-steps of 32 cycles for S and 8 of 128 for P V.  Port, in bytes: the tile
+ * comes in (73,728) and is read for S, Q's last 5 k-steps (2,048 each), V
+ * (65,536), P three times 8,192. */
+static void a_tile_of_v3_costs_what_was_worked_out_by_hand(void **state) {
+    json_t *kernels = plans_of(512, 64, 64, "decode: {max_q_len: 1}\n");
+    const json_t *t = tile_of(decode_of(kernels, "m64"));
+    const json_t *per = json_object_get(t, "per_tile");
+    (void)state;
+    assert_int_equal(number(per, "mma"), 36 * 32 + 8 * 128);
+    assert_int_equal(number(per, "port"),
+                     (2 * 73728 + 5 * 2048 + 65536 + 3 * 8192) / 128);
+    assert_int_equal(number(per, "l2"), 73728);
+    assert_int_equal(number(t, "scores_limit"), 184);
+    assert_int_equal(number(t, "values_limit"), 160);
+    assert_int_equal(number(t, "q_registers"), 31);
+    json_decref(kernels);
+}
+
+/* Whatever the ranks: W + 26 registers per group within its share, the shares
+ * within what 384 threads get, and shared memory. */
+static void plans_fit_registers_and_shared_memory(void **state) {
+    (void)state;
+    for (int latent = 128; latent <= 512; latent += 128)
+        for (int rope = 0; rope <= 128; rope += 16) {
+            json_t *kernels = plans_of(latent, rope, 40, "");
+            const json_t *plan = decode_of(kernels, "m128"), *t;
+            if (!plan) {
+                assert_true(latent == 512 && rope > 64);
+                json_decref(kernels);
+                continue;
+            }
+            assert_false(latent == 512 && rope > 64);
+            t = tile_of(plan);
+            assert_true(32 + 4 * number(t, "q_registers") + OTHER <=
+                        number(t, "scores_limit"));
+            assert_true(latent / 4 + OTHER <= number(t, "values_limit"));
+            assert_true(number(t, "scores_limit") +
+                            2 * number(t, "values_limit") <= POOL);
+            assert_true(number(json_object_get(plan, "launch"),
+                               "smem_dynamic") <= SMEM);
+            assert_int_equal(number(t, "q_registers") + number(t, "q_shared"),
+                             (latent + rope) / 16);
+            json_decref(kernels);
+        }
+}
+
+static void more_than_64_rows_go_to_pairs_of_blocks(void **state) {
+    static const struct {
+        int heads, q_len;
+        bool one, pair;
+    } rows[] = {{64, 1, true, false}, {65, 1, false, true},
+                {16, 4, true, false}, {17, 4, true, true},
+                {128, 4, false, true}, {8, 16, true, true}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char rest[64];
+        json_t *kernels;
+        const json_t *pair;
+        snprintf(rest, sizeof rest, "decode: {max_q_len: %d}\n",
+                 rows[i].q_len);
+        kernels = plans_of(512, 64, rows[i].heads, rest);
+        pair = decode_of(kernels, "m128");
+        assert_int_equal(decode_of(kernels, "m64") != NULL, rows[i].one);
+        assert_int_equal(pair != NULL, rows[i].pair);
+        if (pair) {
+            const json_t *launch = json_object_get(pair, "launch");
+            assert_int_equal(number(tile_of(pair), "m"), PAIR_ROWS);
+            assert_int_equal(
+                number(json_object_get(launch, "cluster"), "x"), 2);
+            assert_int_equal(
+                number(json_object_get(tile_of(pair), "per_tile"), "l2"),
+                73728 / 2);
+        }
+        json_decref(kernels);
+    }
+}
+
+static void knobs_are_in_the_plan(void **state) {
+    json_t *kernels = plans_of(
+        512, 0, 128,
+        "decode: {max_q_len: 1, hopper: {cluster: false, p_buffers: 2, "
+        "early_scores: false, first_steps: 3}}\n");
+    const json_t *t = tile_of(decode_of(kernels, "m64"));
+    (void)state;
+    assert_null(decode_of(kernels, "m128"));
+    assert_int_equal(number(t, "buffers"), 2);
+    assert_int_equal(number(t, "slots"), 3);
+    assert_int_equal(number(t, "held"), 1);
+    assert_true(json_is_false(json_object_get(t, "early")));
+    json_decref(kernels);
+}
+
+/* The portable kernel says why; two buffers of P do not fit beside 576. */
+static void the_portable_kernel_says_why(void **state) {
+    static const struct {
+        int latent, rope;
+        const char *rest, *why;
+    } rows[] = {
+        {160, 64, "", "latent 160"},
+        {64, 32, "", "latent 64"},
+        {1024, 64, "", "1024 columns"},
+        {512, 64, "kv_cache: {page_size: 4}\n", "pages of 4 keys"},
+        {512, 64, "decode: {hopper: {p_buffers: 2}}\n",
+         "241008 bytes of shared memory"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        json_t *kernels =
+            plans_of(rows[i].latent, rows[i].rope, 16, rows[i].rest);
+        json_t *plan;
+        size_t k;
+        json_array_foreach(kernels, k, plan) {
+            if (strcmp(json_string_value(json_object_get(plan, "family")),
+                       "mqa_decode"))
+                continue;
+            if (!strstr(cost_of(plan, "portable"), rows[i].why))
+                fail_msg("'%s' is not in '%s'", rows[i].why,
+                         cost_of(plan, "portable"));
+        }
+        json_decref(kernels);
+    }
+}
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tile_of_v3_costs_what_was_worked_out_by_hand),
+        cmocka_unit_test(plans_fit_registers_and_shared_memory),
+        cmocka_unit_test(more_than_64_rows_go_to_pairs_of_blocks),
+        cmocka_unit_test(knobs_are_in_the_plan),
+        cmocka_unit_test(the_portable_kernel_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
