@@ -34,8 +34,8 @@ ${sum} += __shfl_xor_sync(0xffffffffu, ${sum}, 2);
 }
 @ end
 const mla_i32 slot = entry[${slot}];
-// Pinned: with as many heads as rows the compiler sees through row / heads, and keeps an address
-// for every row of O, which does not fit beside O.
+// Pinned: with as many heads as rows the compiler sees through row / heads, and
+// keeps an address for every row of O, which does not fit beside O.
 const mla_i32 first_row = (mla_i32)pinned((mla_u32)entry[${row_tile}] * ${t.m}u);
 const mla_i32 rows = a.q_len * ${H} - first_row; // that exist
 if (${owner}) {

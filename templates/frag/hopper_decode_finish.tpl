@@ -28,7 +28,8 @@ if (me.lane % 4u == 0u) {
             a.partial_lse[(mla_i64)w.slot * ${t.m} + row % ${t.m}] = natural;
         } else if (a.lse) {
             char *lse = (char *)a.lse + w.request * a.lse_batch_stride
-                        + row / ${H} * a.lse_token_stride + row % ${H} * a.lse_head_stride;
+                        + row / ${H} * a.lse_token_stride
+                        + row % ${H} * a.lse_head_stride;
             *(float *)lse = ${lse.base == "2" and "sum" .. r .. " != 0.0f ? log2_sum : __uint_as_float(" .. empty .. ")" or lse.empty == "-inf" and "natural" or "sum" .. r .. " != 0.0f ? natural : __uint_as_float(" .. empty .. ")"};
         }
     }

@@ -63,8 +63,11 @@ static __device__ __forceinline__ void cursor_next(const ${struct} &a, tile_curs
 
 // Sends for the boxes of the cursor's tile, into these stages; they complete at `full`, which
 // expects them already.
-@ local maps = "const mla_tensor_map *kv_map" .. (t.rope_blocks > 0 and ", const mla_tensor_map *rope_map" or "")
-static __device__ __forceinline__ void send_tile(const tile_cursor &c, ${maps},
+@ local maps = {"const mla_tensor_map *kv_map", t.rope_blocks > 0 and "const mla_tensor_map *rope_map" or nil}
+static __device__ __forceinline__ void send_tile(const tile_cursor &c, ${maps[1]},
+@ if maps[2] then
+                                                 ${maps[2]},
+@ end
                                                  mla_u32 stage, mla_u32 rope, mla_u32 full,
                                                  mla_u32 lane)
 {

@@ -13,8 +13,9 @@ if ((mla_i32)me.row${down} < rows) {
         *(float2 *)(to + ${8 * j}) = make_float2(o${i} * factor${r}, o${i + 1} * factor${r});
 @     end
     } else {
-        char *to = (char *)a.out + w.request * a.out_batch_stride + row / ${H} * a.out_token_stride
-                   + row % ${H} * a.out_head_stride + ${d.latent}u * half + 4u * (me.lane % 4u);
+        char *to = (char *)a.out + w.request * a.out_batch_stride
+                   + row / ${H} * a.out_token_stride + row % ${H} * a.out_head_stride
+                   + ${d.latent}u * half + 4u * (me.lane % 4u);
 @     for j = 0, d.latent // 16 - 1 do
 @         local i = 4 * j + 2 * r
         *(mla_u32 *)(to + ${16 * j}) = pack2(o${i} * factor${r}, o${i + 1} * factor${r});

@@ -8,8 +8,9 @@ mla_v4 q${k};
 {
     const work_item w = item_at(a, index);
     const thread_place me = place();
-    const char *from0 = query_row(a, w, w.first_row + (mla_i32)me.row) + 4u * (me.lane % 4u);
-    const char *from1 = query_row(a, w, w.first_row + (mla_i32)me.row + 8) + 4u * (me.lane % 4u);
+    const mla_i32 upper = w.first_row + (mla_i32)me.row;
+    const char *from0 = query_row(a, w, upper) + 4u * (me.lane % 4u);
+    const char *from1 = query_row(a, w, upper + 8) + 4u * (me.lane % 4u);
 @ for k = 0, t.q_registers - 1 do
     q${k}.x = *(const mla_u32 *)(from0 + ${32 * k});
     q${k}.y = *(const mla_u32 *)(from1 + ${32 * k});

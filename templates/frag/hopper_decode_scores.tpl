@@ -19,7 +19,7 @@
 @ if t.moves_registers then
 registers_up<${t.scores_limit}>();
 @ end
-// Nearly all registers hold Q, S and P: what a thread's place is, and the item's bounds, are asked
+// Nearly all registers hold Q, S and P: a thread's place and the item's bounds are asked
 // for again where they are needed.
 @ if not t.rounded then
 const mla_u32 weights_to = base + WEIGHTS + weights_place();
@@ -27,8 +27,10 @@ const mla_u32 weights_to = base + WEIGHTS + weights_place();
 mla_u32 turn = 0; // of six: three stages, each with two parities
 
 #pragma unroll 1
-for (mla_i32 index = a.item_begin[list_number()]; index < a.item_begin[list_number() + 1]; ++index) {
-    mla_i32 left, clear; // tiles that are left; up to this many of them every row sees every key
+for (mla_i32 index = a.item_begin[list_number()]; index < a.item_begin[list_number() + 1];
+     ++index) {
+    mla_i32 left;  // tiles that are left
+    mla_i32 clear; // up to so many of them every row sees every key
     {
         const work_item w = item_at(a, index);
         left = w.tiles;
@@ -54,8 +56,8 @@ for (mla_i32 index = a.item_begin[list_number()]; index < a.item_begin[list_numb
         const mla_u32 full = base + FULL + 8u * stage;
         const mla_u32 parity = turn < 3u ? 0u : 1u;
 @ if t.early then
-        // Where the keys are late, P goes first, so that the values groups need not wait for
-        // them.  The warps decide together: a warpgroup issues its wgmmas as one.
+        // Where the keys are late, P goes first, so that the values groups need not
+        // wait for them.  The warps decide together: a warpgroup issues its wgmmas as one.
         if (before == WEIGHED && !group_finds<128>(SCORES_GROUP, full, parity)) {
             ${store}
             before = STORED;
@@ -67,9 +69,11 @@ for (mla_i32 index = a.item_begin[list_number()]; index < a.item_begin[list_numb
         }
 @ end
         mbarrier_wait(full, parity);
-        const mla_u64 keys = matrix_descriptor(base + STAGES + STAGE * stage, 16u, ${1024 * t.blocks}u, 1u);
+        const mla_u64 keys =
+            matrix_descriptor(base + STAGES + STAGE * stage, 16u, ${1024 * t.blocks}u, 1u);
 @ if t.rope_blocks > 0 then
-        const mla_u64 rope_keys = matrix_descriptor(base + ROPE + ROPE_STAGE * (turn % 2u), 16u, 1024u, 1u);
+        const mla_u64 rope_keys =
+            matrix_descriptor(base + ROPE + ROPE_STAGE * (turn % 2u), 16u, 1024u, 1u);
 @ end
 @ if t.q_shared > 0 then
         const mla_u64 queries = matrix_descriptor(base + QUERIES, 16u, 256u, 3u);

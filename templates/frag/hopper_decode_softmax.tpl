@@ -22,7 +22,8 @@ if (left > clear) {
     const mla_i32 row = w.first_row + (mla_i32)me.row;
     const mla_u32 end0 = (mla_u32)(w.seen + token_of(a, row));
     const mla_u32 end1 = (mla_u32)(w.seen + token_of(a, row + 8));
-    const mla_u32 column = (mla_u32)(w.first_tile + left - 1) * 64u + 2u * (me.lane % 4u);
+    const mla_u32 tile = (mla_u32)(w.first_tile + left - 1);
+    const mla_u32 column = tile * 64u + 2u * (me.lane % 4u);
     const mla_u32 last0 = end0 < w.end_key ? end0 : w.end_key;
     const mla_u32 last1 = end1 < w.end_key ? end1 : w.end_key;
 @ for i = 0, 31 do
@@ -48,7 +49,7 @@ const bool grown0 = top0 > reference0 + ${f32(room)};
 const bool grown1 = top1 > reference1 + ${f32(room)};
 const bool grown = __any_sync(0xffffffffu, grown0 || grown1);
 if (grown) {
-    // Only rows that have grown get a new reference: a row's bits do not depend on others.
+    // Only rows that have grown get a new reference: rows do not depend on others.
     const float old0 = reference0;
     const float old1 = reference1;
     reference0 = grown0 ? top0${above} : reference0;

@@ -37,7 +37,8 @@ if (sender) {
             const mla_u32 full = base + FULL + 8u * s;
             if (lane == 0u)
                 mbarrier_expect(full, TILE_BYTES);
-            send_tile(next, ${maps}, base + STAGES + STAGE * s, ${t.rope_blocks > 0 and "base + ROPE + ROPE_STAGE * s" or "0u"}, full, lane);
+            send_tile(next, ${maps}, base + STAGES + STAGE * s,
+                      ${t.rope_blocks > 0 and "base + ROPE + ROPE_STAGE * s" or "0u"}, full, lane);
             cursor_next(a, next, lane);
         }
     }
@@ -79,7 +80,8 @@ for (mla_i32 index = begin; index < end; ++index) {
             if (lane < ${t.cluster}u)
                 mbarrier_arrive_at(base + FREE + 8u * spare, lane);
 @ else
-            send_tile(next, ${maps}, base + STAGES + STAGE * spare, ${rope_at}, full, lane);
+            send_tile(next, ${maps}, base + STAGES + STAGE * spare,
+                      ${rope_at}, full, lane);
             cursor_next(a, next, lane);
 @ end
         }
@@ -90,8 +92,10 @@ for (mla_i32 index = begin; index < end; ++index) {
         }
 
         // O += P V: ${hs} of 4 k-steps, the rest when the tensor cores have the next scores.
-        const mla_u64 weights = matrix_descriptor(base + WEIGHTS${two and " + 8192u * (turn % 2u)" or ""}, 16u, 1024u, 1u);
-        const mla_u64 columns = matrix_descriptor(own_columns + STAGE * stage, 1024u, ${1024 * t.blocks}u, 1u);
+        const mla_u64 weights =
+            matrix_descriptor(base + WEIGHTS${two and " + 8192u * (turn % 2u)" or ""}, 16u, 1024u, 1u);
+        const mla_u64 columns =
+            matrix_descriptor(own_columns + STAGE * stage, 1024u, ${1024 * t.blocks}u, 1u);
 @ if hs > 0 then
         ${wgmma.batch{dtype = dtype, acc = O, fresh = "not_first", steps = k_steps(0, hs - 1), trans_b = true, fence = true, commit = hs == 4}}
 @ end
@@ -100,7 +104,9 @@ for (mla_i32 index = begin; index < end; ++index) {
             const mla_u32 free = base + FREE + 8u * spare;
             mbarrier_wait_cluster(free, free_parity >> spare & 1u);
             free_parity ^= 1u << spare;
-            send_tile(next, ${maps}, base + STAGES + STAGE * spare, ${rope_at}, base + FULL + 8u * spare, lane);
+            send_tile(next, ${maps}, base + STAGES + STAGE * spare,
+                      ${rope_at},
+                      base + FULL + 8u * spare, lane);
             cursor_next(a, next, lane);
         }
 @ end

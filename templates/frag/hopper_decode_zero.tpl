@@ -4,7 +4,8 @@
 @ local per_row = 8 * t.half -- pieces of 16 bytes
 @ local step = 128 // per_row
 const mla_u32 piece = thread % ${per_row}u;
-const mla_u32 zeros = base + STAGES + STAGE * stage + half * ${1024 * t.half}u + piece / 8u * 1024u + piece % 8u * 16u;
+const mla_u32 zeros =
+    own_columns + STAGE * stage + piece / 8u * 1024u + piece % 8u * 16u;
 for (mla_u32 row = dead + thread / ${per_row}u; row < 64u; row += ${step}u) {
 @ if 128 % per_row ~= 0 then
     if (thread >= ${step * per_row}u)

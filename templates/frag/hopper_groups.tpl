@@ -3,7 +3,6 @@
 @ --   sync, arrive   named barriers (PTX ISA 9.7.13.1)
 @ --   finds          a named barrier whose threads ask an mbarrier as one
 @ --   registers      setmaxnreg (9.7.19.5)
-@ --   elect          one lane of a warp (9.7.13.14)
 @ --   cluster        rank and barrier of the cluster (9.7.13.3)
 @ assert(type(want) == "table", "hopper_groups.tpl: want")
 @ local gap = false
@@ -64,22 +63,6 @@ template <int REGISTERS>
 static __device__ __forceinline__ void registers_down()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(REGISTERS));
-}
-@ end
-@ if want.elect then
-@     if gap then
-
-@     end
-@     gap = true
-// True in one lane of a whole warp.
-static __device__ __forceinline__ bool elected()
-{
-    mla_u32 one;
-    asm volatile("{\n\t.reg .pred p;\n\t"
-                 "elect.sync _|p, 0xffffffff;\n\t"
-                 "selp.u32 %0, 1, 0, p;\n\t}"
-                 : "=r"(one));
-    return one != 0u;
 }
 @ end
 @ if want.cluster then

@@ -1,21 +1,22 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- mbarriers (PTX ISA 9.7.13.15) and the copy engine, TMA (9.7.9.25.5), of sm_90a.
 @ -- Input: want, a set of
-@ --   arrive, test         arrivals of threads; a question that does not wait
+@ --   arrive               arrivals of threads
 @ --   remote               arrivals at another block of the cluster, and waits for those
 @ --   load, multicast      lists of tensor ranks, 2 to 5
-@ --   store                list of tensor ranks, with commit and wait
 @ -- Shared addresses are 32-bit; a tensor map is a kernel parameter (lib/plan.lua), passed by
 @ -- address; coordinates are in elements of the map's dimensions, innermost first.
 @ assert(type(want) == "table", "hopper_tma.tpl: want")
+@ -- Parameters (in two lines from four on), names and operands of the coordinates.
 @ local function coordinates(rank, first)
 @     local params, names, operands = {}, {}, {}
 @     for i = 0, rank - 1 do
-@         params[#params + 1] = "mla_i32 c" .. i
+@         local gap = i == 3 and "\n" or " "
+@         params[#params + 1] = (i > 0 and gap or "") .. "mla_i32 c" .. i
 @         names[#names + 1] = "%" .. first + i
 @         operands[#operands + 1] = string.format("\"r\"(c%d)", i)
 @     end
-@     return table.concat(params, ", "), table.concat(names, ", "), table.concat(operands, ", ")
+@     return table.concat(params, ","), table.concat(names, ", "), table.concat(operands, ", ")
 @ end
 // How the copy engine sees a tensor; the driver fills it, kernels pass its address on.
 struct __align__(128) mla_tensor_map {
@@ -54,21 +55,6 @@ static __device__ __forceinline__ void mbarrier_wait(mla_u32 barrier, mla_u32 pa
                  : "r"(barrier), "r"(parity)
                  : "memory");
 }
-@ if want.test then
-
-// Whether the phase of that parity is complete, without waiting.
-static __device__ __forceinline__ bool mbarrier_done(mla_u32 barrier, mla_u32 parity)
-{
-    mla_u32 done;
-    asm volatile("{\n\t.reg .pred p;\n\t"
-                 "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
-                 "selp.u32 %0, 1, 0, p;\n\t}"
-                 : "=r"(done)
-                 : "r"(barrier), "r"(parity)
-                 : "memory");
-    return done != 0u;
-}
-@ end
 @ if want.arrive then
 
 static __device__ __forceinline__ void mbarrier_arrive(mla_u32 barrier)
@@ -111,7 +97,8 @@ static __device__ __forceinline__ void proxy_fence()
 @     local params, names, operands = coordinates(rank, 3)
 
 // Sends for the box at these coordinates; its bytes complete at the barrier.
-static __device__ __forceinline__ void tma_load(mla_u32 to, const mla_tensor_map *map, mla_u32 barrier,
+static __device__ __forceinline__ void tma_load(mla_u32 to, const mla_tensor_map *map,
+                                                mla_u32 barrier,
                                                 ${params})
 {
     asm volatile("cp.async.bulk.tensor.${rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
@@ -132,32 +119,8 @@ static __device__ __forceinline__ void tma_multicast(mla_u32 to, const mla_tenso
     asm volatile("cp.async.bulk.tensor.${rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
                  ".multicast::cluster [%0], [%1, {${names}}], [%2], %3;"
                  :
-                 : "r"(to), "l"(map), "r"(barrier), "h"(blocks), ${operands}
+                 : "r"(to), "l"(map), "r"(barrier), "h"(blocks),
+                   ${operands}
                  : "memory");
-}
-@ end
-@ for _, rank in ipairs(want.store or {}) do
-@     local params, names, operands = coordinates(rank, 2)
-
-// Writes the box; what lies outside of the tensor is left out.
-static __device__ __forceinline__ void tma_store(const mla_tensor_map *map, mla_u32 from, ${params})
-{
-    asm volatile("cp.async.bulk.tensor.${rank}d.global.shared::cta.tile.bulk_group [%0, {${names}}], [%1];"
-                 :
-                 : "l"(map), "r"(from), ${operands}
-                 : "memory");
-}
-@ end
-@ if want.store then
-
-static __device__ __forceinline__ void tma_store_commit()
-{
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Waits until the stores before have read shared memory.
-static __device__ __forceinline__ void tma_store_wait_read()
-{
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 @ end

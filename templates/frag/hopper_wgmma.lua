@@ -18,7 +18,7 @@
 
 local M = {}
 
-local WIDTH = 84 -- of what stands in a line, so that it fits 100 where it is indented
+local WIDTH = 76 -- of what stands in a line, so that it fits 100 where it is indented
 
 local TYPE = { bf16 = "bf16", fp16 = "f16" }
 
@@ -38,30 +38,11 @@ static __device__ __forceinline__ mla_u64 matrix_descriptor(mla_u32 address, mla
 }
 ]]
 
-local ORDER = [[
-// Registers of the wgmmas that follow have their values.
-static __device__ __forceinline__ void wgmma_fence()
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-// The wgmmas before this are one group.
-static __device__ __forceinline__ void wgmma_commit()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-]]
-
 local function trimmed(text) return (text:gsub("\n$", "")) end
 
 -- Definition of matrix_descriptor.
 function M.descriptor_text()
     return trimmed(DESCRIPTOR)
-end
-
--- Definitions of wgmma_fence and wgmma_commit.
-function M.order_text()
-    return trimmed(ORDER)
 end
 
 -- names(prefix, n) -> { prefix0, prefix1, ... }

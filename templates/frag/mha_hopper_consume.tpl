@@ -1,6 +1,8 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- A consumer warpgroup of mha on sm_90a.  Inputs: plan, t, lse, S, O (names of accumulators).
 @ local batch = use("frag/mha_hopper_batch")
+@ local first_item = t.cluster > 1 and "blockIdx.x / 2u" or "blockIdx.x"
+@ local item_step = t.cluster > 1 and "gridDim.x / 2u" or "gridDim.x"
 @ local Q = batch.names("q", 4 * t.held)
     const mla_u32 lane = threadIdx.x & 31u;
     const mla_u32 g = lane >> 2; // lane = 4 g + quad
@@ -21,7 +23,7 @@
     work w;
     w.request = 0;
 #pragma unroll 1
-    for (w.place = blockIdx.x; find_work(a, w); w.place += gridDim.x) {
+    for (w.place = ${first_item}; find_work(a, w); w.place += ${item_step}) {
         // Row i of the request sees the keys below w.k_len - w.q_len + 1 + i, or all.
         const mla_i32 group_row = w.row + ${t.group_rows} * (mla_i32)group;
         const mla_i32 warp_row = group_row + 16 * (mla_i32)warp;
@@ -74,8 +76,7 @@
             ${fragments("K + k.stage * K_BYTES + group * " .. t.q_bytes // 2 .. "u")}
             proxy_fence();
             __syncwarp();
-            if (lane == 0)
-                mbarrier_arrive(base + K_EMPTY + 8u * k.stage);
+            release(base + K_EMPTY + 8u * k.stage, lane);
             advance<K_STAGES>(k);
 @ else
             // Each warpgroup's in a stage of its own, the first one's first; both release both.
@@ -87,10 +88,8 @@
             proxy_fence();
             __syncwarp();
             mbarrier_wait(base + K_FULL + 8u * k.stage, k.parity);
-            if (lane == 0) {
-                mbarrier_arrive(base + K_EMPTY + 8u * first.stage);
-                mbarrier_arrive(base + K_EMPTY + 8u * k.stage);
-            }
+            release(base + K_EMPTY + 8u * first.stage, lane);
+            release(base + K_EMPTY + 8u * k.stage, lane);
             advance<K_STAGES>(k);
 @ end
 
@@ -101,10 +100,8 @@
             for (; begin >= group_end && begin >= 0; begin -= KEYS) {
                 mbarrier_wait(base + K_FULL + 8u * k.stage, k.parity);
                 mbarrier_wait(base + V_FULL + 8u * v.stage, v.parity);
-                if (lane == 0) {
-                    mbarrier_arrive(base + K_EMPTY + 8u * k.stage);
-                    mbarrier_arrive(base + V_EMPTY + 8u * v.stage);
-                }
+                release(base + K_EMPTY + 8u * k.stage, lane);
+                release(base + V_EMPTY + 8u * v.stage, lane);
                 advance<K_STAGES>(k);
                 advance<V_STAGES>(v);
                 take_turn(group);
@@ -122,8 +119,7 @@
                 bool fresh = true; // nothing in O
 #pragma unroll 1
                 for (;;) {
-                    if (lane == 0)
-                        mbarrier_arrive(base + K_EMPTY + 8u * k.stage);
+                    release(base + K_EMPTY + 8u * k.stage, lane);
                     advance<K_STAGES>(k);
 
                     ${include("frag/mha_hopper_softmax.tpl", {t = t})}
@@ -132,8 +128,7 @@
                     // where a maximum of the warp's rows rose, by 1 for the other rows.
                     ${batch.wait(O, 0)}
                     if (!fresh) {
-                        if (lane == 0)
-                            mbarrier_arrive(base + V_EMPTY + 8u * v.stage);
+                        release(base + V_EMPTY + 8u * v.stage, lane);
                         advance<V_STAGES>(v);
                         if (rises) {
 @ for i = 0, #O - 1 do
@@ -173,8 +168,7 @@
                 ${batch.values(t, plan.dtype)}
                 pass_turn(group);
                 ${batch.wait(O, 0)}
-                if (lane == 0)
-                    mbarrier_arrive(base + V_EMPTY + 8u * v.stage);
+                release(base + V_EMPTY + 8u * v.stage, lane);
                 advance<V_STAGES>(v);
             } else {
 @ if t.passing == 0 then

@@ -43,7 +43,8 @@ static const struct mla_emitted_arg args_of_${s.args.struct}[] = {
 @     local raw = plan.launch.tensor_maps
 @     if raw then
 
-static const struct mla_emitted_map maps_of_${plan.symbol}[] = {
+static const struct mla_emitted_map
+    maps_of_${plan.symbol}[] = {
 @         for i, m in ipairs(launch.tensor_maps(plan)) do
     {
         .name = "${m.name}",

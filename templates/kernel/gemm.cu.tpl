@@ -90,10 +90,10 @@ ${emit.signature(plan)}
 @ for i = 0, passes - 1 do
 @     local row = emit.at("first_row + row", 0, "", i * t.pass)
 @     local column = emit.at("first_column + in_tile", 0, "", column_of(i * t.pass))
-        const char *const x${i} = (const char *)a.x
-                               + (mla_i64)min(${row}, rows - 1u) * a.x_stride;
-        const char *const w${i} = (const char *)a.w
-                               + (mla_i64)min(${column}, columns - 1u) * a.w_stride;
+        const mla_i64 row${i} = min(${row}, rows - 1u);
+        const mla_i64 column${i} = min(${column}, columns - 1u);
+        const char *const x${i} = (const char *)a.x + row${i} * a.x_stride;
+        const char *const w${i} = (const char *)a.w + column${i} * a.w_stride;
 @ end
 
         // Copies the next stage, zeros beyond the depth; after the last one an empty group.

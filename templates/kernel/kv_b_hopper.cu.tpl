@@ -107,8 +107,8 @@ static __device__ __forceinline__ void produce(const ${plan.args.struct} &a, mla
 
 ${emit.signature(plan)}
 {
-    extern __shared__ __align__(1024) char shared[];
-    const mla_u32 base = (mla_u32)__cvta_generic_to_shared(shared);
+    extern __shared__ __align__(1024) char swizzled[];
+    const mla_u32 base = (mla_u32)__cvta_generic_to_shared(swizzled);
     // Full: the producer's arrival and its bytes.  Empty: one arrival of each warp that consumes.
     if (threadIdx.x == 0) {
         for (mla_u32 s = 0; s < STAGES; ++s) {

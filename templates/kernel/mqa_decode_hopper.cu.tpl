@@ -79,8 +79,8 @@ ${include("frag/hopper_decode_loader.tpl", shape)}
 
 ${emit.signature(plan)}
 {
-    extern __shared__ __align__(1024) char shared[];
-    const mla_u32 base = (mla_u32)__cvta_generic_to_shared(shared);
+    extern __shared__ __align__(1024) char swizzled[];
+    const mla_u32 base = (mla_u32)__cvta_generic_to_shared(swizzled);
     const mla_u32 thread = threadIdx.x % 128u;
     const mla_u32 group = threadIdx.x / 128u;
 
@@ -89,7 +89,8 @@ ${emit.signature(plan)}
         const mla_i32 row_tiles = (a.q_len * ${H} + ${t.m - 1}) / ${t.m};
         const mla_i64 units = (mla_i64)a.batch * row_tiles;
         for (mla_i64 unit = list_number(); unit < units; unit += gridDim.x / ${t.cluster}u)
-            fill_unit(a, (mla_i32)(unit / row_tiles), (mla_i32)(unit % row_tiles) * ${t.m}${pair and " + 64 * (mla_i32)cluster_rank()" or ""},
+            fill_unit(a, (mla_i32)(unit / row_tiles),
+                      (mla_i32)(unit % row_tiles) * ${t.m}${pair and " + 64 * (mla_i32)cluster_rank()" or ""},
                       threadIdx.x, ${t.threads}u, true);
         return;
     }

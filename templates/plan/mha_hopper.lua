@@ -18,6 +18,11 @@
 -- the request's first key whoever asks, and a tile that a row does not see adds exactly
 -- nothing to it: a row's bits depend on that row and its keys alone.
 --
+-- With mha.cluster = 2 two blocks share an item of 256 rows: both walk the tiles that either
+-- sees, each loads half of the rows of every box for both, and a stage is free when the warps
+-- of both have released it.  L2 then serves 256 flops per byte, which long prefixes may need; a
+-- causal diagonal wastes twice as much, so it is not the default.
+--
 -- Keys and values beyond those that some row of the block sees are not read: see
 -- mha_hopper_tile.map.  Their scores become -inf, their values are zeros, so nothing of the
 -- next request or of unwritten memory reaches O.
@@ -56,12 +61,17 @@ local function costs(spec, heads, variant, t)
         t.k_stages, cost.grouped(t.k_bytes), t.v_stages, cost.grouped(t.v_bytes), t.passing == 1
             and "passing through " .. cost.plural(t.q_entries, "stage") .. " of K"
             or cost.grouped(t.q_bytes) .. " beside them")
-    c.add("registers", "O %d + S %d + P %d + Q %d (%d of %d k-steps) + 26 = %d of %d; producer %d",
-        r.o, r.s, r.p, r.q, t.held, t.steps, r.total, t.consumer_registers, t.producer_registers)
+    c.add("registers", "O %d + S %d + P %d + Q %d (%d of %d k-steps) + %d = %d of %d; producer %d",
+        r.o, r.s, r.p, r.q, t.held, t.steps, r.total - r.o - r.s - r.p - r.q, r.total,
+        t.consumer_registers, t.producer_registers)
     c.add("mma", "%d x m64n%dk16 for S and %d x m64n%dk16 for O per 64 rows and tile", t.steps, t.n,
         t.n // 16, t.columns)
     c.add("clocks", "%s of MMA per 64 rows and tile, %s of the shared-memory port (%d %%)",
         cost.grouped(t.mma_clocks), cost.grouped(t.port_clocks), 100 * t.port_clocks // t.mma_clocks)
+    if t.cluster > 1 then
+        c.add("cluster", "%d blocks of neighbouring rows; each loads half of every tile of keys for both",
+            t.cluster)
+    end
     add_bytes(c, spec, heads, variant, t)
     return c.pairs
 end
@@ -82,9 +92,11 @@ function M.plan_of(spec, arch, heads, variant, arguments)
             smem_dynamic = t.smem.total,
             pdl = arch.pdl,
             tensor_maps = tile.maps(spec, variant, t, heads),
+            cluster = t.cluster > 1 and { x = t.cluster, y = 1, z = 1 } or nil,
             grid = {
-                { factors = { launch.per("max_q", t.m), launch.const(heads), launch.per("batch", 1) },
-                    max = arch.sm_count },
+                { factors = { launch.const(t.cluster), launch.per("max_q", t.cluster * t.m),
+                    launch.const(heads), launch.per("batch", 1) },
+                    max = arch.sm_count // t.cluster * t.cluster },
                 launch.axis_of(2, launch.const(1)),
                 launch.axis_of(3, launch.const(1)),
             },

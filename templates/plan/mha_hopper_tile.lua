@@ -32,6 +32,8 @@ local BOX, ROW_BYTES = 64, 128         -- columns of a box, and bytes
 local CONSUMER, PRODUCER = 240, 24     -- registers per thread
 local POOL = 504                       -- of a thread in each of the three warpgroups
 local OTHER = 26
+local SECOND_STAGE = 8                 -- registers that Q in two stages takes
+local SHARED_BOXES = 5                 -- of K and V, whose places a cluster's producer can hold
 local MOST_KEYS, LEAST_KEYS = 144, 48
 local BARRIERS = 128                   -- bytes
 local MAX_COLUMNS = 256                -- of V: the widest wgmma
@@ -55,10 +57,16 @@ local function key_parts(spec, variant)
     return parts
 end
 
--- The loads of one tensor's tile of `rows` rows: one of all boxes where the width is whole
--- boxes, else one for each.  at: byte of the first box; boxes lie one after the other.
-local function loads_of(list, name, width, rows, at)
-    local whole = width % BOX == 0
+-- Whether one load brings all boxes of a tile: their width is whole boxes, and it is not one
+-- of two blocks of a cluster, each of which brings half of the rows of every box.
+local function is_whole(width, cluster)
+    return width % BOX == 0 and cluster == 1
+end
+
+-- The loads of one tensor's tile of `rows` rows: one of all boxes, or one for each.
+-- at: byte of the first box; boxes lie one after the other.
+local function loads_of(list, name, width, rows, at, cluster)
+    local whole = is_whole(width, cluster)
     local count = whole and 1 or boxes(width)
     for i = 0, count - 1 do
         list[#list + 1] = {
@@ -87,12 +95,16 @@ local function shape(spec, variant, n, held)
     local t = {
         m = ROWS, group_rows = GROUP_ROWS, n = n, threads = 384,
         dims = dims, columns = columns, steps = dims // 16, held = held,
+        cluster = spec.mha.cluster,
         consumer_registers = CONSUMER, producer_registers = PRODUCER,
     }
     t.passing = held == t.steps and 1 or 0 -- Q passes through K's ring
     t.q_boxes, t.k_boxes, t.v_boxes = boxes(dims), 0, boxes(columns)
     for _, part in ipairs(key_parts(spec, variant)) do
         t.k_boxes = t.k_boxes + boxes(part.width)
+    end
+    if t.k_boxes + t.v_boxes > SHARED_BOXES then
+        t.cluster = 1
     end
     t.q_bytes = ROWS * t.q_boxes * ROW_BYTES
     t.k_bytes = n * t.k_boxes * ROW_BYTES
@@ -125,7 +137,7 @@ local function passing(spec, variant, arch, least)
     local steps = (spec.qk_nope_head_dim + spec.qk_rope_head_dim) // 16
     for n = MOST_KEYS, 96, -16 do
         local t = shape(spec, variant, n, steps)
-        local fits = t.registers.total <= CONSUMER
+        local fits = t.registers.total <= CONSUMER - (t.q_entries - 1) * SECOND_STAGE
             and t.q_bytes <= t.q_entries * t.k_bytes
         local s = fits and staged(t, least.k, least.v, arch)
         if s then
@@ -150,12 +162,12 @@ end
 
 local function loads(spec, variant, t)
     local q, k, v = {}, {}, {}
-    loads_of(q, "q", t.dims, GROUP_ROWS, 0)
+    loads_of(q, "q", t.dims, GROUP_ROWS, 0, 1)
     local at = 0
     for _, part in ipairs(key_parts(spec, variant)) do
-        at = loads_of(k, part.name, part.width, t.n, at)
+        at = loads_of(k, part.name, part.width, t.n, at, t.cluster)
     end
-    loads_of(v, "v", t.columns, t.n, 0)
+    loads_of(v, "v", t.columns, t.n, 0, t.cluster)
     return { q = q, k = k, v = v }
 end
 
@@ -185,9 +197,9 @@ end
 -- rows first .. first + size - 1 starts at rows - size and first + size of a tensor that is
 -- taken to begin `rows` rows before it does, so that the rest of the box is out of bounds
 -- and becomes zeros without being read.
-function M.map(name, width, rows, heads)
+function M.map(name, width, rows, heads, cluster)
     local step = { arg = name .. "_token_stride" }
-    local whole = width % BOX == 0
+    local whole = is_whole(width, cluster)
     local map = {
         name = name .. "_map", pointer = name, elem = "T", swizzle = 128, l2 = 256, back = rows,
         dims = { { const = whole and BOX or width }, { const = rows }, { const = 2147483647 } },
@@ -210,11 +222,13 @@ end
 
 -- The tensor maps of a kernel, in the order of its parameters.
 function M.maps(spec, variant, t, heads)
-    local list = { M.map("q", t.dims, GROUP_ROWS, heads) }
+    local list = { M.map("q", t.dims, GROUP_ROWS, heads, 1) }
+    local rows = t.n // t.cluster
     for _, part in ipairs(key_parts(spec, variant)) do
-        list[#list + 1] = M.map(part.name, part.width, t.n, part.name ~= "k_rope" and heads or nil)
+        list[#list + 1] = M.map(part.name, part.width, rows, part.name ~= "k_rope" and heads or nil,
+            t.cluster)
     end
-    list[#list + 1] = M.map("v", t.columns, t.n, heads)
+    list[#list + 1] = M.map("v", t.columns, rows, heads, t.cluster)
     return list
 end
 

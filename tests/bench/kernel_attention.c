@@ -43,6 +43,7 @@ struct tile {
     /* Clocks per warpgroup and tile of keys, the rest of the port's per tile
      * and per block of rows; 0: no wgmmas. */
     int64_t clocks, operands, tile_writes, block_writes;
+    int64_t shared; /* blocks that share their tiles of keys */
 };
 
 /* What a head takes: MMAs, or their clocks; bytes copied; clocks of the port;
@@ -61,7 +62,8 @@ static struct tile tile_of(const struct num_subject *s)
     struct tile t = {.rows = decode_tile_number(s, "m"),
                      .keys = decode_tile_number(s, "n"),
                      .warp_rows = 16 * decode_tile_number(s, "mt"),
-                     .chunks = decode_tile_number(s, "column_chunks")};
+                     .chunks = decode_tile_number(s, "column_chunks"),
+                     .shared = 1};
 
     t.query_bytes = 2 * dims;
     t.key_bytes = 2 * (dims + columns);
@@ -71,6 +73,7 @@ static struct tile tile_of(const struct num_subject *s)
                         decode_tile_number(s, "v_bytes");
         t.warp_rows = GROUP_ROWS;
         t.chunks = 1;
+        t.shared = decode_tile_number(s, "cluster");
         t.clocks = t.keys / 2 * (dims / 16) + t.keys / 16 * (columns / 2);
         t.operands = (t.keys * t.key_bytes +
                       (dims / 16 - held) * GROUP_ROWS * 16 * 2) / PORT_BYTES;
@@ -112,13 +115,13 @@ static struct expected expect(const struct mha_shape *shape,
         e.mma += t->chunks * t->mma * tiles;
         e.port += t->operands * tiles;
     }
-    for (int64_t row = 0; row < q; row += t->rows) {
-        int64_t keys = seen(shape, least(row + t->rows, q));
-        e.bytes += t->chunks * ((least(row + t->rows, q) - row) *
-                                    t->query_bytes +
+    for (int64_t row = 0, rows = t->shared * t->rows; row < q; row += rows) {
+        int64_t end = least(row + rows, q), keys = seen(shape, end);
+        e.bytes += t->chunks * ((end - row) * t->query_bytes +
                                 keys * t->key_bytes);
-        e.port += t->block_writes + t->tile_writes * tiles_of(keys, t);
-        e.blocks++;
+        e.port += t->shared * (t->block_writes +
+                               t->tile_writes * tiles_of(keys, t));
+        e.blocks += t->shared;
     }
     return e;
 }

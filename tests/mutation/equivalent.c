@@ -46,6 +46,8 @@ static const struct equivalent {
 #define LATE "keeps a warpgroup that does not read a stage from releasing it "\
              "twice before the other one has; the virtual GPU's TMA lands "\
              "only when nobody else can go on, and the other has by then"
+#define SPARES "spares a warp the scaling of O: rows whose maximum did not "\
+               "rise have the factor 1"
 #define TRY_WAIT "mbarrier.try_wait.parity.shared::cta.b64"
     {"mha", "", "fence.proxy.async.shared::cta", 1, MUTATION_REMOVED,
      REUSE, 0, 0},
@@ -53,6 +55,9 @@ static const struct equivalent {
      PTXAS_FENCE, 0, 0},
     {"mha", "", "barrier.cta.sync.aligned", 6, MUTATION_REMOVED,
      LAST_ARRIVAL, 0, 0},
+    {"mha", "", "vote.sync.any.pred", 1, MUTATION_OWN_VOTE, SPARES, 0, 0},
+    {"mha", "concat", "vote.sync.any.pred", 1, MUTATION_OWN_VOTE, SPARES, 0,
+     0},
     {"mha", "", TRY_WAIT, 6, MUTATION_NO_WAIT, LATE, 128, 128},
     {"mha", "", TRY_WAIT, 6, MUTATION_NO_WAIT, LATE, 192, 128},
     {"mha", "", TRY_WAIT, 8, MUTATION_NO_WAIT, LATE, 192, 128},
@@ -94,6 +99,7 @@ static const struct equivalent {
 #undef LAST_ARRIVAL
 #undef TURN
 #undef LATE
+#undef SPARES
 #undef TRY_WAIT
 };
 

@@ -446,7 +446,7 @@ static void run_clamped(struct num_device *d, struct num_case *c,
     memcpy(kept, k->grid, sizeof(kept));
     for (int i = 0; i < 3; i++)
         if (can_clamp(&k->grid[i]))
-            k->grid[i].max = 1;
+            k->grid[i].max = k->cluster[0] ? k->cluster[i] : 1;
     num_run_once(d, c, &run, v);
     memcpy(k->grid, kept, sizeof(kept));
 }

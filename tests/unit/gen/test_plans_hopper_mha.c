@@ -17,9 +17,10 @@ enum { SMEM = 232448, LIMIT = 240, OTHER = 26, BOX = 64, ROW_BYTES = 128 };
 
 struct geometry {
     int latent, nope, rope, v;
+    int cluster; /* 0: the default */
 };
 
-static const struct geometry v3 = {512, 128, 64, 128};
+static const struct geometry v3 = {512, 128, 64, 128, 0};
 
 /* The kernels array of `mlagen plan --json`; a new reference. */
 static json_t *plans_of(const struct geometry *g, const char *arch) {
@@ -33,8 +34,10 @@ static json_t *plans_of(const struct geometry *g, const char *arch) {
     assert_true(asprintf(&spec,
                          "model: some\nheads: 5\nkv_lora_rank: %d\n"
                          "qk_nope_head_dim: %d\nqk_rope_head_dim: %d\n"
-                         "v_head_dim: %d\nrope: {style: none}\narch: [%s]\n",
-                         g->latent, g->nope, g->rope, g->v, arch) > 0);
+                         "v_head_dim: %d\nrope: {style: none}\narch: [%s]\n"
+                         "mha: {cluster: %d}\n",
+                         g->latent, g->nope, g->rope, g->v, arch,
+                         g->cluster ? g->cluster : 1) > 0);
     assert_int_equal(mlagen_open(&o, &m, &d), MLAGEN_OK);
     assert_int_equal(mlagen_load_text(m, spec, strlen(spec), "some.yaml", &d),
                      MLAGEN_OK);
@@ -92,10 +95,10 @@ static void tiles_are_those_that_were_found_to_compile(void **state) {
         struct geometry g;
         int keys, held, k_stages, v_stages, need;
     } rows[] = {
-        {{512, 128, 64, 128}, 128, 12, 3, 2, 234},
-        {{512, 192, 64, 256}, 80, 6, 2, 2, 238},
-        {{512, 256, 0, 256}, 80, 6, 2, 2, 238},
-        {{256, 64, 64, 128}, 144, 8, 3, 3, 230},
+        {{512, 128, 64, 128, 0}, 128, 12, 3, 2, 234},
+        {{512, 192, 64, 256, 0}, 80, 6, 2, 2, 238},
+        {{512, 256, 0, 256, 0}, 80, 6, 2, 2, 238},
+        {{256, 64, 64, 128, 0}, 144, 8, 3, 3, 230},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -184,10 +187,10 @@ static void assert_same_arguments(const json_t *a, const json_t *b) {
 
 static void mha_fits_any_geometry_or_is_the_portable_one(void **state) {
     static const struct geometry odd[] = {
-        {512, 128, 64, 128}, {512, 96, 32, 128}, {256, 64, 32, 64},
-        {512, 192, 64, 128}, {16, 32, 32, 64},   {512, 16, 0, 16},
-        {512, 80, 48, 176},  {512, 256, 128, 256}, {512, 128, 16, 240},
-        {512, 512, 64, 128}, {512, 128, 64, 512},
+        {512, 128, 64, 128, 0}, {512, 96, 32, 128, 0}, {256, 64, 32, 64, 0},
+        {512, 192, 64, 128, 0}, {16, 32, 32, 64, 0},   {512, 16, 0, 16, 0},
+        {512, 80, 48, 176, 0},  {512, 256, 128, 256, 0}, {512, 128, 16, 240, 0},
+        {512, 512, 64, 128, 0}, {512, 128, 64, 512, 0},
     };
     int served = 0;
     (void)state;
@@ -213,11 +216,30 @@ static void mha_fits_any_geometry_or_is_the_portable_one(void **state) {
 }
 
 static void values_wider_than_a_wgmma_are_the_portable_kernels(void **state) {
-    static const struct geometry wide = {512, 128, 64, 272};
+    static const struct geometry wide = {512, 128, 64, 272, 0};
     json_t *kernels = plans_of(&wide, "sm_90a");
     (void)state;
     assert_false(is_wgmma(plan_of(kernels, "mha", "")));
     assert_true(is_wgmma(plan_of(kernels, "kv_b", "")));
+    json_decref(kernels);
+}
+
+/* Each of two blocks brings half of the rows of every box for both. */
+static void a_pair_of_blocks_shares_its_keys(void **state) {
+    static const struct geometry pair = {512, 128, 64, 128, 2};
+    json_t *kernels = plans_of(&pair, "sm_90a");
+    const json_t *plan = plan_of(kernels, "mha", "");
+    json_t *launch = json_object_get(plan, "launch");
+    json_t *maps = json_object_get(launch, "tensor_maps");
+    json_t *x = json_array_get(json_object_get(launch, "grid"), 0);
+    (void)state;
+    assert_int_equal(number(json_object_get(launch, "cluster"), "x"), 2);
+    assert_int_equal(number(x, "max") % 2, 0);
+    assert_maps(plan, 4);
+    for (size_t i = 0; i < json_array_size(maps); i++) {
+        json_t *box = json_object_get(json_array_get(maps, i), "box");
+        assert_int_equal(json_integer_value(json_array_get(box, 1)), 64);
+    }
     json_decref(kernels);
 }
 
@@ -228,7 +250,7 @@ static void kv_b_holds_its_latents_or_is_the_portable_one(void **state) {
     static const int ranks[] = {16, 64, 160, 256, 480, 512, 704, 768, 1024};
     (void)state;
     for (size_t i = 0; i < COUNT(ranks); i++) {
-        struct geometry g = {ranks[i], 192, 64, 256};
+        struct geometry g = {ranks[i], 192, 64, 256, 0};
         json_t *here = plans_of(&g, "sm_90a"), *there = plans_of(&g, "sm_90");
         const json_t *p = plan_of(here, "kv_b", ""), *t = tile_of(p);
         assert_same_arguments(p, plan_of(there, "kv_b", ""));
@@ -260,6 +282,7 @@ int main(void) {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_are_those_that_were_found_to_compile),
         cmocka_unit_test(mha_fits_any_geometry_or_is_the_portable_one),
+        cmocka_unit_test(a_pair_of_blocks_shares_its_keys),
         cmocka_unit_test(values_wider_than_a_wgmma_are_the_portable_kernels),
         cmocka_unit_test(kv_b_holds_its_latents_or_is_the_portable_one),
         cmocka_unit_test(kv_b_of_v3_has_tiles_of_one_output),
