@@ -707,7 +707,9 @@ mla_mqa_decode_m16_odd_fp16_h5_p1_sm_90(const mla_mqa_decode_args a)
                 row_sum += get1<64>(parts);
             }
             const mla_i32 slot = entry[4];
-            const mla_i32 first_row = entry[1] * 16;
+            // Pinned: with as many heads as rows the compiler sees through row / heads, and
+            // keeps an address for every row of O, which does not fit beside O.
+            const mla_i32 first_row = (mla_i32)pinned((mla_u32)entry[1] * 16u);
             const mla_i32 rows = a.q_len * 5 - first_row; // that exist
             if (me.quad == 0u && me.wn == 0u) {
                 put1<0>(factor_at + 4u * me.row, row_sum != 0.0f ? 1.0f / row_sum : 0.0f);
