@@ -23,7 +23,8 @@ local M = {}
 
 local WARPS = 4
 local LANES = 32
-local MAX_CHUNKS = 32 -- vectors of a lane: 128 registers
+local MAX_CHUNKS = 24 -- vectors of a lane: 96 registers, and as many for weights
+local MAX_CTAS = 8
 
 local function fields()
     return {
@@ -48,6 +49,13 @@ local function cost(t)
     return c.pairs
 end
 
+-- Blocks per SM that leave a lane its row, as many weights ahead, and addresses: what
+-- ptxas aims at by itself is 64 registers, and on sm_100 a spill.
+local function ctas_per_sm(arch, chunks)
+    local registers = math.min(8 * chunks + 48, 255)
+    return math.max(1, math.min(arch.regs_sm // (WARPS * LANES * registers), MAX_CTAS))
+end
+
 -- @return array with the one plan of the family, or none
 function M.plans(spec, arch, heads)
     local width = spec.q_lora_rank
@@ -64,6 +72,7 @@ function M.plans(spec, arch, heads)
             args = args.layout(symbol.args_struct("rms_norm"), fields(), spec.dtype),
             launch = {
                 block = { LANES * WARPS, 1, 1 },
+                min_ctas = ctas_per_sm(arch, t.chunks),
                 pdl = arch.pdl,
                 grid = {
                     launch.axis_of(1, launch.per("tokens", WARPS)),
