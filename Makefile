@@ -182,8 +182,9 @@ MODELS   := $(filter-out schema arch arch.schema,$(patsubst \
             specs/%.yaml,%,$(wildcard specs/*.yaml)))
 PROFILES := a100 rtx4090 rtx5090 h200
 OUT      := out
-# The long ones come first.
-TESTS    := $(sort $(wildcard tests/matrix/*.sh tests/mutation/*.sh)) \
+# The long ones come first, the longest before them.
+TESTS    := tests/matrix/specs.sh $(filter-out tests/matrix/specs.sh,\
+            $(sort $(wildcard tests/matrix/*.sh tests/mutation/*.sh))) \
             $(filter-out tests/cli/lib.sh,\
             $(sort $(wildcard tests/house/*.sh tests/cli/*.sh))) \
             $(UNIT) $(FUZZ)
