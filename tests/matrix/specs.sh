@@ -84,6 +84,9 @@ for spec in specs/*.yaml; do
         whole "$spec" "$model" "a100 rtx4090 rtx5090 h200"
     elif [ "$model" = deepseek-v3 ]; then
         whole "$spec" "$model" h200
+        # Of the tiles of all architectures, those of this one.
+        row "$model: decode right on a100" on_device a100 "$work/$model" \
+            --family decode_plan,mqa_decode,mqa_combine
     else
         part "$spec" "$model"
         if [ "$turn" = a100 ]; then turn=rtx5090; else turn=a100; fi
