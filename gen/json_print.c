@@ -166,7 +166,7 @@ static bool print_value(struct printer *p, const json_t *value,
     one.limit = start + WIDTH - (size_t)at.indent;
     if (print_container(p, value, one) || p->failed || p->out->failed)
         return true;
-    p->out->len = start;
+    mlagen_buf_cut(p->out, start);
     at.indent += STEP;
     return print_container(p, value, at);
 }

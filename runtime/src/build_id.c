@@ -33,13 +33,6 @@ static size_t round4(size_t n)
     return (n + 3) / 4 * 4;
 }
 
-/* 2 n digits and a NUL. */
-static void to_hex(const unsigned char *bytes, size_t n, char *out)
-{
-    for (size_t i = 0; i < n; i++)
-        sprintf(out + 2 * i, "%02x", bytes[i]);
-}
-
 /* Looks for the build id among the notes of one segment.  Sizes are the
  * file's word and are checked one by one. */
 static bool find_note(const unsigned char *notes, size_t bytes, char *id)
@@ -56,7 +49,7 @@ static bool find_note(const unsigned char *notes, size_t bytes, char *id)
         if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
             memcmp(notes + at, "GNU", 4) == 0 && note.n_descsz > 0 &&
             note.n_descsz <= MAX_ID) {
-            to_hex(notes + at + 4, note.n_descsz, id);
+            mla__hex(notes + at + 4, note.n_descsz, id);
             return true;
         }
         at += round4(note.n_namesz) + round4(note.n_descsz);

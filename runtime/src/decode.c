@@ -12,7 +12,6 @@
 
 #include "decode_step.h"
 
-/* By enum mla__decode_value. */
 /* By enum mla__decode_value; they are the names of arguments. */
 static const char *const value_names[] = {
 #define VALUE_NAME(name) #name,

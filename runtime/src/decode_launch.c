@@ -263,8 +263,8 @@ static mla_status launch(const struct mla__decode_kernel *const *kernels,
     return status;
 }
 
-/* A batch of 0 is success, and touches nothing. */
-/* One block, one launch, whatever the batch. */
+/* One launch, whatever the batch; a batch of 0 is success and touches
+ * nothing. */
 mla_status mla_decode_plan(mla_decode *d, const mla_decode_step *step,
                            void *stream)
 {
@@ -357,9 +357,9 @@ static mla_status explain(const mla_decode *d, const struct call *c,
     return MLA_OK;
 }
 
-/* Waits for the whole device, so it is for debugging alone. */
-/* The only call that waits.  The workspace has to be the planned one: what
- * another step left there, or nobody wrote, is taken for the header. */
+/* The only call that waits, and for the whole device: it is for debugging
+ * alone.  The workspace has to be the planned one: what another step left
+ * there, or nobody wrote, is taken for the header. */
 mla_status mla_decode_check(mla_decode *d, const mla_decode_step *step,
                             void *stream)
 {

@@ -183,6 +183,9 @@ mla_status mla__set_file(mla_context *ctx, const mla_kernels *set,
                          const char *path, const char *hash, char **out,
                          size_t *bytes);
 
+/* 2 n lower-case digits and a NUL. */
+void mla__hex(const unsigned char *bytes, size_t n, char *out);
+
 /* FIPS 180-4; hex is lower case and NUL-terminated. */
 void mla__sha256_hex(const void *data, size_t bytes,
                      char hex[MLA__SHA256_HEX + 1]);

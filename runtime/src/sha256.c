@@ -14,17 +14,22 @@
 
 #include "internal.h"
 
+void mla__hex(const unsigned char *bytes, size_t n, char *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+        out[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+    }
+    out[2 * n] = 0;
+}
+
 /* Ends the hash and writes it as lower-case digits. */
 static void end_hex(SHA256_CTX *hash, char hex[MLA__SHA256_HEX + 1])
 {
     unsigned char digest[SHA256_DIGEST_LENGTH];
 
     SHA256_Final(digest, hash);
-    for (size_t i = 0; i < sizeof(digest); i++) {
-        hex[2 * i] = "0123456789abcdef"[digest[i] >> 4];
-        hex[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
-    }
-    hex[MLA__SHA256_HEX] = 0;
+    mla__hex(digest, sizeof(digest), hex);
 }
 
 void mla__sha256_hex(const void *data, size_t bytes,

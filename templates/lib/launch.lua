@@ -42,19 +42,24 @@ local function is_const(axis)
     return true
 end
 
--- The unclamped size of an axis.
-function M.axis(axis)
+-- Factors as a C expression in 64 bits.
+local function product(factors)
     local terms = {}
-    for _, f in ipairs(axis.factors) do
+    for _, f in ipairs(factors) do
         if f.const then
             terms[#terms + 1] = string.format("%dull", f.const)
-        elseif f.per == 1 then
+        elseif (f.per or 1) == 1 then
             terms[#terms + 1] = string.format("(mla_u64)a->%s", f.arg)
         else
             terms[#terms + 1] = string.format("((mla_u64)a->%s + %d) / %d", f.arg, f.per - 1, f.per)
         end
     end
     return table.concat(terms, " * ")
+end
+
+-- The unclamped size of an axis.
+function M.axis(axis)
+    return product(axis.factors)
 end
 
 -- The size of axis `i` as it is launched.
@@ -125,20 +130,6 @@ end
 local TENSOR_TYPE = { byte = 0, fp16 = 6, f32 = 7, bf16 = 9 } -- CUtensorMapDataType
 local SWIZZLE = { [0] = 0, [32] = 1, [64] = 2, [128] = 3 }
 local PROMOTION = { [0] = 0, [64] = 1, [128] = 2, [256] = 3 }
-
-local function product(factors)
-    local terms = {}
-    for _, f in ipairs(factors) do
-        if f.const then
-            terms[#terms + 1] = string.format("%dull", f.const)
-        elseif (f.per or 1) == 1 then
-            terms[#terms + 1] = string.format("(mla_u64)a->%s", f.arg)
-        else
-            terms[#terms + 1] = string.format("((mla_u64)a->%s + %d) / %d", f.arg, f.per - 1, f.per)
-        end
-    end
-    return table.concat(terms, " * ")
-end
 
 -- The plan's tensor maps in the words of cuTensorMapEncodeTiled: { name, pointer, type, rank,
 -- dims, strides, box, steps, swizzle, promotion }, the lists as initialisers over `a`; back as

@@ -6,25 +6,10 @@
 # launchers' checks, which need no GPU.
 cd "$(dirname "$0")/../.." || exit 1
 work=build/emitted
-n=0
-bad=0
+. tests/row.sh
 rm -rf "$work"
 mkdir -p "$work"
 log=$work/log
-
-# row NAME COMMAND...: ok when the command succeeds; its output on failure
-row() {
-    name=$1
-    shift
-    n=$((n + 1))
-    if "$@" >"$log" 2>&1; then
-        echo "ok $n - $name"
-    else
-        echo "not ok $n - $name"
-        tail -n 20 "$log" | sed 's/^/# /'
-        bad=1
-    fi
-}
 
 c99="cc -std=c99 -pedantic -Wall -Wextra -Werror"
 cxx="c++ -std=c++11 -pedantic -Wall -Wextra -Werror"

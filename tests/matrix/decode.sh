@@ -9,8 +9,7 @@ cd "$(dirname "$0")/../.." || exit 1
 cases=${CASES:-quick}
 work=${WORK:-build/matrix}/decode
 families=decode_plan,mqa_decode,mqa_combine
-n=0
-bad=0
+. tests/row.sh
 mkdir -p "$work"
 log=$work/log
 spec=$work/decode.yaml
@@ -43,20 +42,6 @@ return { family("decode_plan", { "" }),
          family("mqa_decode", { "m16", "m32", "m64" }),
          family("mqa_combine", { "" }) }
 LUA
-
-# row NAME COMMAND...: ok when the command succeeds; its output on failure
-row() {
-    name=$1
-    shift
-    n=$((n + 1))
-    if "$@" >"$log" 2>&1; then
-        echo "ok $n - $name"
-    else
-        echo "not ok $n - $name"
-        tail -n 40 "$log" | sed 's/^/# /'
-        bad=1
-    fi
-}
 
 on_profile() {
     VGPU_DEVICE=$1 build/mlagen run-check "$2" --cases "$cases" \

@@ -9,23 +9,8 @@
 cd "$(dirname "$0")/../.." || exit 1
 cases=${CASES:-quick}
 work=${WORK:-build/matrix}
-n=0
-bad=0
+. tests/row.sh
 log=$work/log
-
-# row NAME COMMAND...: ok when the command succeeds; its output on failure
-row() {
-    name=$1
-    shift
-    n=$((n + 1))
-    if "$@" >"$log" 2>&1; then
-        echo "ok $n - $name"
-    else
-        echo "not ok $n - $name"
-        tail -n 40 "$log" | sed 's/^/# /'
-        bad=1
-    fi
-}
 
 unchanged() {
     said=$(build/mlagen build "$1" -o "$2") || return 1

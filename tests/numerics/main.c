@@ -169,6 +169,13 @@ static bool is_best(mla_kernels *set, mla_kernel *k,
     return best == k;
 }
 
+/* Kernels that differ in their variant or architecture only. */
+static bool same_use(const mla_kernel_info *a, const mla_kernel_info *b)
+{
+    return strcmp(a->family, b->family) == 0 && a->heads == b->heads &&
+           a->page_size == b->page_size;
+}
+
 /* Reports a combination that has no kernel for the device, at its first
  * mention in the manifest. */
 static bool first_mention(mla_kernels *set, int index,
@@ -177,10 +184,8 @@ static bool first_mention(mla_kernels *set, int index,
     for (int i = 0; i < index; i++) {
         mla_kernel_info other = {.size = sizeof(other)};
         mla_kernel_describe(mla_kernels_at(set, i), &other);
-        if (strcmp(other.family, info->family) == 0 &&
-            strcmp(other.variant, info->variant) == 0 &&
-            other.heads == info->heads &&
-            other.page_size == info->page_size)
+        if (same_use(&other, info) &&
+            strcmp(other.variant, info->variant) == 0)
             return false;
     }
     return true;
@@ -196,9 +201,7 @@ static bool family_runs(mla_kernels *set, const mla_kernel_info *info)
         mla_status status;
 
         mla_kernel_describe(mla_kernels_at(set, i), &other);
-        if (strcmp(other.family, info->family) == 0 &&
-            other.heads == info->heads &&
-            other.page_size == info->page_size &&
+        if (same_use(&other, info) &&
             is_best(set, mla_kernels_at(set, i), &other, &status))
             return true;
     }
