@@ -4,6 +4,7 @@
  * table; and what the stages share.
  */
 #include "context.h"
+#include "crew.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -224,6 +225,7 @@ void mlagen_close(struct mlagen *g)
     mlagen_reset(g);
     json_decref(g->overrides);
     json_decref(g->archs);
+    mlagen_crew_free(g);
     mlagen_host_free(g->host);
     mlagen_schema_free(g->schema);
     mlagen_tree_free(g->tree);

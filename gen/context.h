@@ -17,12 +17,16 @@
 #include "source.h"
 #include "yaml_doc.h"
 
+/* Hosts beside the context's own; no generation has work for more. */
+enum { MLAGEN_CREW = 15 };
+
 struct mlagen {
     struct mlagen_options options;
 
     /* context.c: the same for every spec */
     struct mlagen_tree *tree;
     struct mlagen_host *host;
+    struct mlagen_host *crew[MLAGEN_CREW]; /* crew.c: of further threads */
     struct mlagen_schema *schema;
     json_t *archs; /* specs/arch.yaml */
     char templates_sha256[MLAGEN_HASH_HEX];

@@ -10,6 +10,7 @@
 #include "alloc.h"
 #include "arch.h"
 #include "context.h"
+#include "crew.h"
 #include "manifest.h"
 
 /* Fields of a plan that gen reads; all texts. */
@@ -53,17 +54,71 @@ static enum mlagen_status add_prefix(json_t *plan, const char *prefix,
     return failed ? mlagen_no_memory(d) : MLAGEN_OK;
 }
 
+/* --- planning ------------------------------------------------------------ */
+
+/* A second host loads the planners again, which takes as long as to plan for
+ * two architectures. */
+enum { ARCHS_PER_HOST = 2 };
+
+struct planning {
+    const struct mlagen *g;
+    json_t *archs;  /* names, of the spec */
+    json_t **plans; /* of each of them */
+};
+
+/* The plans of one architecture: those of a spec that asks for no other. */
+static enum mlagen_status plan_arch(void *user, struct mlagen_host *host,
+                                    size_t index, struct mlagen_diags *d)
+{
+    struct planning *p = user;
+    json_t *spec = json_copy(p->g->spec);
+    json_t *one = json_pack("[O]", json_array_get(p->archs, index));
+    json_t *args[] = {spec, p->g->archs};
+    bool failed = !spec || json_object_set_new(spec, "arch", one);
+    enum mlagen_status status = MLAGEN_OK;
+
+    json_decref(p->plans[index]);
+    p->plans[index] = NULL;
+    if (failed)
+        status = mlagen_no_memory(d);
+    else
+        status = mlagen_host_call(host, "kernels", args, 2, &p->plans[index],
+                                  d);
+    json_decref(spec);
+    return status;
+}
+
+/* The plans of all architectures, in the order of the spec. */
+static enum mlagen_status plan_archs(struct mlagen *g, struct mlagen_diags *d)
+{
+    struct planning p = {g, json_object_get(g->spec, "arch"), NULL};
+    size_t count = json_array_size(p.archs);
+    enum mlagen_status status;
+
+    g->plans = json_array();
+    p.plans = mlagen_calloc(count, sizeof *p.plans);
+    status = g->plans && p.plans
+                 ? mlagen_crew_run(g, count, ARCHS_PER_HOST, plan_arch, &p, d)
+                 : mlagen_no_memory(d);
+    for (size_t i = 0; p.plans && i < count; i++) {
+        if (status == MLAGEN_OK && json_array_extend(g->plans, p.plans[i]))
+            status = mlagen_no_memory(d);
+        json_decref(p.plans[i]);
+    }
+    mlagen_free(p.plans);
+    return status;
+}
+
 /* Plans stay in the context; a fault leaves none. */
 enum mlagen_status mlagen_plan(struct mlagen *g, struct mlagen_diags *d)
 {
-    json_t *args[] = {g->spec, g->archs};
     enum mlagen_status status;
     size_t i;
     json_t *plan;
 
     if (g->plans)
         return MLAGEN_OK;
-    status = mlagen_host_call(g->host, "kernels", args, 2, &g->plans, d);
+    status = plan_archs(g, d);
     if (status == MLAGEN_OK && json_array_size(g->plans) == 0) {
         mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){0},
                     "no kernel is planned for this spec");

@@ -8,8 +8,8 @@
 
 #include "alloc.h"
 #include "context.h"
+#include "crew.h"
 #include "manifest.h"
-#include "workers.h"
 
 /* Appends one word of a command line, quoted for a POSIX shell if need be: the
  * head of every emitted file shows the command, to be pasted. */
@@ -72,142 +72,173 @@ static json_t *make_meta(const struct mlagen *g)
 
 /* --- rendering ----------------------------------------------------------- */
 
-/* A host of its own loads and compiles the templates again, which pays for
- * itself with this many kernels. */
-enum { KERNELS_PER_HOST = 32, MAX_HOSTS = 16 };
+/* A further host loads and compiles the templates again, which takes as long
+ * as to render this many kernels. */
+enum { KERNELS_PER_HOST = 16 };
 
-/* Every `step`-th file from `first` (1-based), on one host. */
-struct part {
-    json_t *texts; /* what render() returned */
-    enum mlagen_status status;
-};
-
+/* Job 0 makes the tables, {path, text} of each; job i > 0 the source of the
+ * (i - 1)-th plan that is no other's twin. */
 struct rendering {
-    const struct mlagen *g;
+    struct mlagen *g;
     json_t *meta;
-    size_t step;
-    struct part parts[MAX_HOSTS];
+    size_t *plan_of; /* of each job but the first */
+    size_t *job_of;  /* of each plan: the job that makes it or its twin */
+    json_t **made;   /* of each job */
+    size_t jobs;
 };
 
-/* Calls render(spec, plans, meta, first, step). */
-static enum mlagen_status call_render(const struct rendering *r,
-                                      struct mlagen_host *host, size_t first,
-                                      size_t step, json_t **texts,
-                                      struct mlagen_diags *d)
+/* Plans that say the same of everything but their names: texts that differ in
+ * the symbol only, provided that the symbols are of one length, as lines are
+ * broken by their width.  A source is rendered without its architecture. */
+static bool are_twins(const json_t *a, const json_t *b)
 {
-    json_t *from = json_integer((json_int_t)first);
-    json_t *by = json_integer((json_int_t)step);
-    json_t *args[] = {r->g->spec, r->g->plans, r->meta, from, by};
-    enum mlagen_status status =
-        from && by ? mlagen_host_call(host, "render", args, 5, texts, d)
-                   : mlagen_no_memory(d);
+    static const char *const quick[] = {"family", "variant", "struct"};
+    const char *key;
+    json_t *value;
 
-    json_decref(from);
-    json_decref(by);
-    return status;
+    if (strlen(mlagen_json_text(a, "symbol")) !=
+            strlen(mlagen_json_text(b, "symbol")) ||
+        json_object_size(a) != json_object_size(b))
+        return false;
+    for (size_t i = 0; i < sizeof quick / sizeof *quick; i++)
+        if (strcmp(mlagen_json_text(a, quick[i]),
+                   mlagen_json_text(b, quick[i])))
+            return false;
+    json_object_foreach((json_t *)a, key, value)
+    {
+        if (strcmp(key, "symbol") && strcmp(key, "source") &&
+            strcmp(key, "arch") && !json_equal(value, json_object_get(b, key)))
+            return false;
+    }
+    return true;
 }
 
-/* One part, on a host of its own.  What goes wrong is not told from here. */
-static void render_part(void *user, size_t index)
+/* Fills plan_of[] and job_of[]. */
+static void find_twins(struct rendering *r)
+{
+    const json_t *plans = r->g->plans;
+
+    r->jobs = 1;
+    for (size_t i = 0; i < json_array_size(plans); i++) {
+        size_t k = 1;
+
+        while (k < r->jobs && !are_twins(json_array_get(plans, r->plan_of[k]),
+                                         json_array_get(plans, i)))
+            k++;
+        if (k == r->jobs)
+            r->plan_of[r->jobs++] = i;
+        r->job_of[i] = k;
+    }
+}
+
+/* Calls tables(spec, plans, meta) or source(spec, plan, meta). */
+static enum mlagen_status render_job(void *user, struct mlagen_host *host,
+                                     size_t index, struct mlagen_diags *d)
 {
     struct rendering *r = user;
-    struct part *part = &r->parts[index];
-    struct mlagen_host *host = NULL;
-    struct mlagen_diags silent = {0};
+    const struct mlagen *g = r->g;
+    json_t *plans = index == 0 ? g->plans
+                               : json_array_get(g->plans, r->plan_of[index]);
+    json_t *args[] = {g->spec, plans, r->meta};
 
-    part->status = mlagen_host_new(r->g->tree, NULL, &host, &silent);
-    if (part->status == MLAGEN_OK)
-        part->status =
-            call_render(r, host, index + 1, r->step, &part->texts, &silent);
-    mlagen_host_free(host);
-    mlagen_diags_free(&silent);
+    json_decref(r->made[index]);
+    return mlagen_host_call(host, index == 0 ? "tables" : "source", args, 3,
+                            &r->made[index], d);
 }
 
-/* One text that render() returned, {path, text}, joins the generation. */
-static enum mlagen_status take_text(struct mlagen *g, const json_t *file,
-                                    struct mlagen_diags *d)
+/* Puts `to` for every `from` in a text; both are of one length. */
+static void rename_symbol(char *text, size_t size, const char *from,
+                          const char *to)
 {
-    const json_t *text = json_object_get(file, "text");
-    const char *path = mlagen_json_text(file, "path");
+    size_t n = strlen(from);
+    char *at = text;
 
+    while ((at = memmem(at, size - (size_t)(at - text), from, n))) {
+        memcpy(at, to, n);
+        at += n;
+    }
+}
+
+/* A text that Lua returned joins the generation. */
+static enum mlagen_status take_text(struct mlagen *g, const char *path,
+                                    const json_t *text, struct mlagen_diags *d)
+{
     if (json_is_string(text))
         return mlagen_outputs_add(&g->texts, path, json_string_value(text),
                                   json_string_length(text), d);
     mlagen_diag(d, MLAGEN_ERROR, (struct mlagen_where){0},
-                "templates/main.lua: render() returned no text for '%s'",
-                path);
+                "templates/main.lua returned no text for '%s'", path);
     return MLAGEN_TEMPLATE;
 }
 
-/* Puts the parts together again: file i is in part i mod step. */
-static enum mlagen_status
-take_texts(struct mlagen *g, const struct rendering *r, struct mlagen_diags *d)
+/* The source of a plan, made for it or for its twin. */
+static enum mlagen_status take_source(const struct rendering *r, size_t i,
+                                      struct mlagen_diags *d)
 {
-    enum mlagen_status status = MLAGEN_OK;
+    struct mlagen *g = r->g;
+    size_t job = r->job_of[i];
+    const json_t *plan = json_array_get(g->plans, i);
+    const json_t *made_for = json_array_get(g->plans, r->plan_of[job]);
+    enum mlagen_status status =
+        take_text(g, mlagen_json_text(plan, "source"), r->made[job], d);
 
-    for (size_t i = 0; status == MLAGEN_OK; i++) {
-        const json_t *file =
-            json_array_get(r->parts[i % r->step].texts, i / r->step);
+    if (status == MLAGEN_OK && plan != made_for) {
+        struct mlagen_output *item = &g->texts.items[g->texts.count - 1];
 
-        if (!file)
-            break;
-        status = take_text(g, file, d);
+        rename_symbol(item->data, item->size,
+                      mlagen_json_text(made_for, "symbol"),
+                      mlagen_json_text(plan, "symbol"));
     }
     return status;
 }
 
-/* How many hosts to use: more than one only where there are CPUs and work. */
-static size_t host_count(const struct mlagen *g)
+/* The tables first, then a source per plan. */
+static enum mlagen_status take_texts(const struct rendering *r,
+                                     struct mlagen_diags *d)
 {
-    size_t cpus = g->options.jobs ? g->options.jobs : mlagen_cpu_count();
-    size_t useful = json_array_size(g->plans) / KERNELS_PER_HOST;
-    size_t n = cpus < useful ? cpus : useful;
+    enum mlagen_status status = MLAGEN_OK;
+    size_t i;
+    json_t *file;
 
-    n = n < MAX_HOSTS ? n : MAX_HOSTS;
-    return n > 1 ? n : 1;
+    json_array_foreach(r->made[0], i, file)
+    {
+        if (status == MLAGEN_OK)
+            status = take_text(r->g, mlagen_json_text(file, "path"),
+                               json_object_get(file, "text"), d);
+    }
+    for (i = 0; i < json_array_size(r->g->plans) && status == MLAGEN_OK; i++)
+        status = take_source(r, i, d);
+    return status;
 }
 
-/* Releases what the parts hold. */
-static void drop_parts(struct rendering *r)
-{
-    for (size_t i = 0; i < MAX_HOSTS; i++)
-        json_decref(r->parts[i].texts);
-    memset(r->parts, 0, sizeof r->parts);
-}
-
-/* Renders on r->step hosts at once.  @return false when any of them failed. */
-static bool render_apart(struct rendering *r)
-{
-    bool whole = true;
-
-    mlagen_workers_run(r->step, r->step, render_part, NULL, r);
-    for (size_t i = 0; i < r->step; i++)
-        whole = whole && r->parts[i].status == MLAGEN_OK;
-    return whole;
-}
-
-/* Renders all of it on the context's own host, in order. */
-static enum mlagen_status render_here(struct rendering *r,
-                                      struct mlagen_diags *d)
-{
-    drop_parts(r);
-    r->step = 1;
-    return call_render(r, r->g->host, 1, 1, &r->parts[0].texts, d);
-}
-
-/* A fault that one of several hosts met is looked for again in order, so that
- * the same one is told on every machine. */
+/* Renders what differs, and makes the rest of it. */
 static enum mlagen_status render_all(struct mlagen *g, struct mlagen_diags *d)
 {
-    struct rendering r = {.g = g, .meta = make_meta(g), .step = host_count(g)};
-    enum mlagen_status status = r.meta ? MLAGEN_OK : mlagen_no_memory(d);
+    size_t count = json_array_size(g->plans);
+    struct rendering r = {
+        .g = g,
+        .meta = make_meta(g),
+        .plan_of = mlagen_calloc(count + 1, sizeof *r.plan_of),
+        .job_of = mlagen_calloc(count, sizeof *r.job_of),
+        .made = mlagen_calloc(count + 1, sizeof *r.made),
+    };
+    enum mlagen_status status = MLAGEN_OK;
 
-    if (status == MLAGEN_OK && (r.step == 1 || !render_apart(&r)))
-        status = render_here(&r, d);
+    if (!r.meta || !r.plan_of || !r.job_of || !r.made)
+        status = mlagen_no_memory(d);
+    if (status == MLAGEN_OK) {
+        find_twins(&r);
+        status = mlagen_crew_run(g, r.jobs, KERNELS_PER_HOST, render_job, &r,
+                                 d);
+    }
     if (status == MLAGEN_OK)
-        status = take_texts(g, &r, d);
-    drop_parts(&r);
+        status = take_texts(&r, d);
+    for (size_t i = 0; r.made && i <= count; i++)
+        json_decref(r.made[i]);
     json_decref(r.meta);
+    mlagen_free(r.plan_of);
+    mlagen_free(r.job_of);
+    mlagen_free(r.made);
     return status;
 }
 
@@ -271,15 +302,30 @@ static const json_t *find_entry(const json_t *list, const char *path)
     return NULL;
 }
 
-/* The list of all files, with the parameters of their templates. */
-static enum mlagen_status list_files(struct mlagen *g, json_t **list,
-                                     struct mlagen_diags *d)
+/* The plans that decide on a file: a source's own, else all of them.  A new
+ * reference, NULL without memory. */
+static json_t *plans_of(const struct mlagen *g, const char *path)
+{
+    size_t i;
+    json_t *plan;
+
+    json_array_foreach(g->plans, i, plan)
+    {
+        if (strcmp(mlagen_json_text(plan, "source"), path) == 0)
+            return json_pack("[O]", plan);
+    }
+    return json_incref(g->plans);
+}
+
+/* The files of some plans, with the parameters of their templates. */
+static enum mlagen_status list_files(struct mlagen *g, json_t *plans,
+                                     json_t **list, struct mlagen_diags *d)
 {
     json_t *meta = make_meta(g);
-    json_t *args[] = {g->spec, g->plans, meta};
+    json_t *args[] = {g->spec, plans, meta};
     enum mlagen_status status =
-        meta ? mlagen_host_call(g->host, "files", args, 3, list, d)
-             : mlagen_no_memory(d);
+        meta && plans ? mlagen_host_call(g->host, "files", args, 3, list, d)
+                      : mlagen_no_memory(d);
 
     json_decref(meta);
     return status;
@@ -292,12 +338,14 @@ enum mlagen_status mlagen_render_one(struct mlagen *g, const char *path,
                                      struct mlagen_linemap *map,
                                      struct mlagen_diags *d)
 {
-    json_t *list = NULL;
+    json_t *list = NULL, *plans = NULL;
     const json_t *entry = NULL;
     enum mlagen_status status = mlagen_plan(g, d);
 
-    if (status == MLAGEN_OK)
-        status = list_files(g, &list, d);
+    if (status == MLAGEN_OK) {
+        plans = plans_of(g, path);
+        status = list_files(g, plans, &list, d);
+    }
     if (status == MLAGEN_OK) {
         entry = find_entry(list, path);
         if (!entry) {
@@ -311,5 +359,6 @@ enum mlagen_status mlagen_render_one(struct mlagen *g, const char *path,
             g->host, mlagen_json_text(entry, "template"),
             json_object_get(entry, "params"), text, map, d);
     json_decref(list);
+    json_decref(plans);
     return status;
 }

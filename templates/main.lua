@@ -9,7 +9,8 @@
 --   kernels(spec, archs)     every plan, in a fixed order
 --   describe(plans)          the plans as a table for people
 --   files(spec, plans, meta) which text to render from which template
---   render(spec, plans, meta, first, step)  every step-th of those texts
+--   tables(spec, plans, meta)  the texts that are about all kernels
+--   source(spec, plan, meta)   the text of one kernel
 --   roofline(spec, archs, plans, request)  what bounds each kernel, as a drawing
 --   inventory()              what `mlagen list` shows beside specs and archs
 --   models(specs, archs, results)  the table of `mlagen list --models`
@@ -17,7 +18,7 @@
 -- All of them are pure: same tables in, same tables out.
 
 local families = use("families")
-local list_files = use("lib/files").files
+local files = use("lib/files")
 
 -- One architecture's limits, with its name beside them.
 local function named(archs, name)
@@ -47,16 +48,18 @@ local function kernels(spec, archs)
     return plans
 end
 
--- The texts of files first, first + step, first + 2 * step, ... of files().
--- Rendering here, rather than file by file from outside, keeps the plans from
--- crossing the border once per file; the step lets several hosts share the
--- work.
-local function render(spec, plans, meta, first, step)
-    local list = list_files(spec, plans, meta)
+local function rendered(file)
+    return include(file.template, file.params) .. "\n"
+end
+
+local function source(spec, plan, meta)
+    return rendered(files.source(spec, plan, meta))
+end
+
+local function tables(spec, plans, meta)
     local texts = {}
-    for i = first, #list, step do
-        local file = list[i]
-        texts[#texts + 1] = { path = file.path, text = include(file.template, file.params) .. "\n" }
+    for i, file in ipairs(files.tables(spec, plans, meta)) do
+        texts[i] = { path = file.path, text = rendered(file) }
     end
     return texts
 end
@@ -86,8 +89,9 @@ return {
     analyse = use("spec/analysis").analyse,
     kernels = kernels,
     describe = use("lib/describe").describe,
-    files = list_files,
-    render = render,
+    files = files.files,
+    tables = tables,
+    source = source,
     roofline = function(...)
         return use("spec/roofline").roofline(...)
     end,

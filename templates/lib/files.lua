@@ -30,19 +30,36 @@ local function template_of(plan)
     error("variant '" .. plan.variant .. "' of " .. plan.family .. " is not in families.lua")
 end
 
--- files(spec, plans, meta) -> array of { path, template, params }.
-function M.files(spec, plans, meta)
+-- tables(spec, plans, meta) -> the files that are about all kernels, as { path, template, params }.
+function M.tables(spec, plans, meta)
     local shared = { spec = spec, plans = plans, meta = meta }
-    local out = {
+    return {
         { path = spec.model .. ".h", template = "host/header.h.tpl", params = shared },
         { path = spec.model .. ".c", template = "host/descriptor.c.tpl", params = shared },
     }
+end
+
+-- source(spec, plan, meta) -> the file of one kernel.  Its template sees a plan without arch: what
+-- differs between architectures is said by the plan's other fields, so that plans which are equal
+-- in those have one text but for the symbol, and are rendered once.
+function M.source(spec, plan, meta)
+    local seen = {}
+    for _, key in ipairs(keys(plan)) do
+        seen[key] = plan[key]
+    end
+    seen.arch = nil
+    return {
+        path = plan.source,
+        template = template_of(plan),
+        params = { plan = seen, spec = spec, meta = meta },
+    }
+end
+
+-- files(spec, plans, meta) -> all of them.
+function M.files(spec, plans, meta)
+    local out = M.tables(spec, plans, meta)
     for _, plan in ipairs(plans) do
-        out[#out + 1] = {
-            path = plan.source,
-            template = template_of(plan),
-            params = { plan = plan, spec = spec, meta = meta },
-        }
+        out[#out + 1] = M.source(spec, plan, meta)
     end
     return out
 end

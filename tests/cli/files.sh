@@ -201,4 +201,11 @@ expect_stderr "manifest.json: note: .*templates" "but a note"
 run mlagen gen tiny.yaml -I "$root/templates" -o same
 ok "-I with the built-in templates gives the same bytes" diff -r one same
 
+# --- a kernel's template does not see the architecture -------------------------
+cp -R "$root/templates" seeing
+printf '// ${plan.arch}\n' >>seeing/kernel/kv_append.cu.tpl
+run mlagen gen tiny.yaml -I seeing -o seen
+expect_exit 4 "a source that names its architecture is refused"
+expect_stderr 'kernel/kv_append.cu.tpl:[0-9]+: error: .*plan.arch' "at its line"
+
 finish

@@ -9,6 +9,7 @@
 
 #include "support.h"
 
+#include "context.h"
 #include "mlagen.h"
 #include "workers.h"
 
@@ -126,6 +127,43 @@ static void the_generation_can_be_had_in_memory(void **state) {
     mlagen_buf_free(&listed);
     mlagen_buf_free(&had);
     mlagen_close(g);
+}
+
+/* One file, rendered alone, is the one that was made of its twin's text. */
+static enum mlagen_status same_alone(void *user, const char *path,
+                                     const char *data, size_t size) {
+    struct mlagen_diags d = {0};
+    struct mlagen_buf text = {0};
+    if (strcmp(path, "manifest.json") == 0)
+        return MLAGEN_OK;
+    assert_int_equal(mlagen_render_one(user, path, &text, NULL, &d), MLAGEN_OK);
+    assert_diags(&d, "");
+    assert_int_equal(text.len, size);
+    assert_memory_equal(text.data, data, size);
+    mlagen_buf_free(&text);
+    return MLAGEN_OK;
+}
+
+static void a_text_does_not_depend_on_the_others(void **state) {
+    (void)state;
+    struct mlagen_options options = {
+        .size = sizeof options,
+        .archs = "sm_80,sm_86,sm_89,sm_90,sm_90a,sm_100,sm_120",
+        .symbol_prefix = "x_"};
+    struct mlagen_diags d = {0};
+    struct mlagen *whole, *alone;
+    struct mlagen **both[] = {&whole, &alone};
+    for (size_t i = 0; i < COUNT(both); i++) {
+        assert_int_equal(mlagen_open(&options, both[i], &d), MLAGEN_OK);
+        assert_int_equal(mlagen_load_text(*both[i], spec, sizeof spec - 1,
+                                          "tiny.yaml", &d),
+                         MLAGEN_OK);
+    }
+    assert_int_equal(mlagen_render(alone, &d), MLAGEN_OK);
+    assert_int_equal(mlagen_files(whole, same_alone, alone, &d), MLAGEN_OK);
+    assert_diags(&d, "");
+    mlagen_close(whole);
+    mlagen_close(alone);
 }
 
 static void a_context_goes_on_after_a_bad_spec(void **state) {
@@ -277,6 +315,7 @@ int main(void) {
         cmocka_unit_test(a_bad_prefix_or_arch_is_refused_by_name),
         cmocka_unit_test(a_later_stage_runs_the_ones_before),
         cmocka_unit_test(the_generation_can_be_had_in_memory),
+        cmocka_unit_test(a_text_does_not_depend_on_the_others),
         cmocka_unit_test(a_context_goes_on_after_a_bad_spec),
         cmocka_unit_test(an_override_is_a_reason_for_other_kernels),
         cmocka_unit_test(make_reads_the_dependency_file),
