@@ -125,7 +125,7 @@ static json_t *attach(lua_State *L, json_t *parent, const struct path *p,
     if (!parent)
         *root = child;
     else if (p->key)
-        bad = json_object_set_new(parent, p->key, child);
+        bad = json_object_set_new_nocheck(parent, p->key, child);
     else
         bad = json_array_append_new(parent, child);
     if (bad)
@@ -148,24 +148,17 @@ static void convert_array(lua_State *L, int index, json_t *array,
     }
 }
 
-/* Keys come sorted, so that the same table gives the same text. */
+/* In Lua's order, which differs from run to run: whoever prints an object sorts
+ * its keys (json_print.c). */
 static void convert_object(lua_State *L, int index, json_t *object,
                            const struct path *p, int depth) {
-    mlagen_lua_keys(L, index);
-    int names = lua_gettop(L);
-    lua_Integer size = (lua_Integer)lua_rawlen(L, names);
-    for (lua_Integer i = 1; i <= size; i++) {
+    for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) {
         size_t len;
-        lua_rawgeti(L, names, i);
-        struct path item = {p, lua_tolstring(L, -1, &len), 0};
+        struct path item = {p, lua_tolstring(L, -2, &len), 0};
         if (strlen(item.key) != len || !mlagen_utf8_valid(item.key, len))
             refuse(L, p, "has a key with a NUL or that is not UTF-8");
-        lua_pushvalue(L, -1);
-        lua_rawget(L, index);
         convert(L, lua_gettop(L), object, &item, NULL, depth);
-        lua_pop(L, 2);
     }
-    lua_pop(L, 1);
 }
 
 /* True when all keys are strings, false when they are 1..n.  An empty table is

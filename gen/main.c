@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,9 @@ int main(int argc, char **argv)
 
     (void)argc;
     signal(SIGPIPE, SIG_IGN);
+    /* A thread's heap grows a page per system call otherwise, and some thousand
+     * of them wait for one another. */
+    mallopt(M_TOP_PAD, 32 << 20);
     occupy_closed_streams();
     status = mlagen_args_read(argv, &args, &diags);
     if (status == MLAGEN_OK)

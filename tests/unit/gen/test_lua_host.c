@@ -46,7 +46,8 @@ static void assert_gives(const char *expression, const char *json) {
     enum mlagen_status status = call(lua.data, NULL, &result, &d);
     assert_diags(&d, "");
     assert_int_equal(status, MLAGEN_OK);
-    char *text = json_dumps(result, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text =
+        json_dumps(result, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
     assert_string_equal(text, json);
     free(text);
     json_decref(result);
