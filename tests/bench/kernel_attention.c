@@ -132,19 +132,12 @@ static bool has_bar(const struct num_subject *s)
     return s->info.nope == 128 && s->info.rope == 64 && s->info.v == 128;
 }
 
-/* Products of 16 x 8 x 16, whoever computes them. */
-static double mmas_of(const struct bench_traffic *t)
-{
-    double mmas = t->mma_flops / (2 * 16 * 8 * 16);
-    return mmas > 0 ? mmas : 1;
-}
-
 /* Instructions per MMA that a shape may take. */
 static double bar_of(const struct tile *tile, const struct expected *e,
                      const struct bench_traffic *t)
 {
     return tile->clocks ? wgmma_insns_bar + wgmma_block_insns *
-                                                (double)e->blocks / mmas_of(t)
+                                                (double)e->blocks / bench_mmas(t)
                         : insns_bar;
 }
 
@@ -153,7 +146,7 @@ static void print(const struct num_subject *s, const struct mha_shape *shape,
                   const struct tile *tile, const struct bench_traffic *t,
                   const struct expected *e, bool json, bool first)
 {
-    double insns = t->warp_insns / mmas_of(t);
+    double insns = t->warp_insns / bench_mmas(t);
     double mma = tile->clocks ? t->mma_cycles : t->mma_count;
     double copied = tile->clocks ? t->tma : t->copied;
     bool over = has_bar(s) && insns > bar_of(tile, e, t);

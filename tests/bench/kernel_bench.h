@@ -50,6 +50,9 @@ const char *bench_measure(struct num_device *device,
 const char *bench_measure_case(struct num_device *device, struct num_case *c,
                                struct bench_traffic *out);
 
+/* Products of 16 x 8 x 16 of a launch, by mma.sync or wgmma; at least 1. */
+double bench_mmas(const struct bench_traffic *t);
+
 /* Measures the kernels of the family mha and prints a row for each shape;
  * returns how many have gone wrong. */
 int bench_attention(struct num_device *device, const struct num_model *model,

@@ -9,7 +9,7 @@
  * instructions; the bars are 0.62 M and 0.12 M.
  *
  * Exact are the bytes that blocks copy (an item's query rows once, its key
- * rows once) and the bank conflicts (none).
+ * rows once; with TMA, its tiles once) and the bank conflicts (none).
  */
 #include <stdio.h>
 #include <string.h>
@@ -56,8 +56,25 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Bytes that the items of a work list copy.  With one query token every row
- * sees every key, and the items of a unit have its keys between them. */
+/* Bytes that TMA reads, 0 where it does not: the boxes that have a key of the
+ * request, whole, once for the blocks of a cluster. */
+static int64_t sent_for(const struct num_subject *s,
+                        const struct decode_task *t)
+{
+    struct decode_totals all = decode_total(t);
+    int64_t box = decode_tile_number(s, "box_rows"), keys = 0;
+
+    if (box == 0)
+        return 0;
+    for (int64_t u = 0; u < all.units; u++)
+        keys += (t->lengths[u / all.row_tiles] + box - 1) / box * box;
+    return keys * (decode_tile_number(s, "tile_bytes") /
+                   decode_tile_number(s, "n"));
+}
+
+/* Bytes that the items of a work list copy by cp.async.  With one query token
+ * every row sees every key, and the items of a unit have its keys between
+ * them. */
 static int64_t copied(const struct decode_task *t, int64_t row_bytes)
 {
     struct decode_totals all = decode_total(t);
@@ -78,7 +95,7 @@ static void print(const struct num_subject *s, const struct work *w,
                   const struct bench_traffic *t, int64_t floor, double seconds,
                   bool over, bool json, bool first)
 {
-    double mma = t->mma_count > 0 ? t->mma_count : 1;
+    double mma = bench_mmas(t);
 
     if (json)
         printf("%s\n  {\"kernel\": \"%s\", \"work\": \"%s\", "
@@ -105,13 +122,16 @@ static int measure(struct num_device *device, const struct decode_kernels *k,
     struct decode_task task = decode_task_of(c, 0, c->tokens);
     int64_t row = (int64_t)num_elem_bytes(s->dtype) *
                   (s->info.latent + s->info.rope);
-    int64_t floor = copied(&task, row);
+    int64_t sent = sent_for(s, &task);
+    int64_t floor = sent ? sent : copied(&task, row);
     struct bench_traffic t;
     double start = now(), seconds;
     const char *why = bench_measure_case(device, c, &t);
     bool over;
 
     seconds = now() - start;
+    if (sent)
+        t.copied = t.tma;
     over = w->heads ? s->info.latent + s->info.rope == 576 &&
                           t.warp_insns > w->insns_bar
                     : seconds > long_bar_seconds;

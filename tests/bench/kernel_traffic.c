@@ -76,6 +76,12 @@ static void read_launch(json *total, struct bench_traffic *out)
     out->tma = SECTOR * number(mla__json_get(total, "tma"), "load_sectors");
 }
 
+double bench_mmas(const struct bench_traffic *t)
+{
+    double mmas = t->mma_flops / (2 * 16 * 8 * 16);
+    return mmas > 0 ? mmas : 1;
+}
+
 /* What any kernel has to move: every live byte of an input once, every one of
  * an output once; a tensor updated in place counts twice. */
 static double floor_of(const struct num_case *c)
