@@ -34,7 +34,7 @@ local ROWS, KEYS = 64, 64
 local THREADS = 384
 local STAGES = 3
 local SCORE_REGISTERS = KEYS // 2 -- of S, per thread
-local SPARE = 8 -- registers beyond those of wgmma's, where there is the choice
+local SPARE = 16 -- registers beyond those of wgmma's, where there is the choice: at 8 ptxas spills
 local BLOCK = 64 -- columns of a swizzled row of 128 bytes
 local GROUP_ROWS = 8 -- rows of a swizzled pattern
 

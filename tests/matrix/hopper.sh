@@ -111,6 +111,8 @@ if [ "$cases" = full ]; then
             -D heads=40
     done
     prove hopper row-320 -D kv_lora_rank=256 -D heads=96 -D dtype=fp16
+    prove hopper row-384 -D kv_lora_rank=384 -D qk_rope_head_dim=0 \
+        -D rope.style=none -D heads=12
     prove hopper row-448 -D kv_lora_rank=384 -D heads=40
     prove hopper row-544 -D kv_lora_rank=512 -D qk_rope_head_dim=32 \
         -D heads=12 -D decode.max_q_len=16
