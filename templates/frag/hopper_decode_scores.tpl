@@ -69,6 +69,10 @@ for (mla_i32 index = a.item_begin[list_number()]; index < a.item_begin[list_numb
         }
 @ end
         mbarrier_wait(full, parity);
+@ if t.loader == "cp.async" then
+        // The copies are ordinary writes to wgmma; P_READY hands this on to the values groups.
+        proxy_fence();
+@ end
         const mla_u64 keys =
             matrix_descriptor(base + STAGES + STAGE * stage, 16u, ${1024 * t.blocks}u, 1u);
 @ if t.rope_blocks > 0 then

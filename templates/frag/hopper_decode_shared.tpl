@@ -62,11 +62,13 @@ static __device__ __forceinline__ float get_float(mla_u32 from)
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(from) : "memory");
     return x;
 }
+@ if t.loader == "TMA" then
 
 static __device__ __forceinline__ void put_zeros(mla_u32 to)
 {
     asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" : : "r"(to), "r"(0u) : "memory");
 }
+@ end
 @ if t.q_shared > 0 then
 
 static __device__ __forceinline__ void put_queries(mla_u32 to, mla_v4 v)

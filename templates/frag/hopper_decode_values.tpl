@@ -1,8 +1,9 @@
 @ -- SPDX-License-Identifier: Apache-2.0
-@ -- The values groups: O += P V, half of the columns each; the first warp sends for the tiles.
+@ -- The values groups: O += P V, half of the columns each; the first warp sends for the tiles, or all
+@ -- warps copy them.
 @ -- Inputs: t, d, H, dtype, item, struct.
 @ local wgmma = use("frag/hopper_wgmma")
-@ local two, pair = t.buffers == 2, t.cluster > 1
+@ local two, pair, copies = t.buffers == 2, t.cluster > 1, t.loader == "cp.async"
 @ local O = wgmma.names("o", d.latent // 4)
 @ local hs = 4 - t.held
 @ local function k_steps(first, last)
@@ -19,7 +20,9 @@ registers_down<${t.values_limit}>();
 @ end
 const mla_u32 half = group - 1u;
 const mla_u32 lane = thread % 32u;
+@ if not copies then
 const bool sender = threadIdx.x / 32u == 4u;
+@ end
 @ for b = 0, t.buffers - 1 do
 group_arrive<${t.threads}>(P_FREE${b > 0 and " + 1" or ""});
 @ end
@@ -29,6 +32,17 @@ const mla_i32 begin = a.item_begin[list_number()];
 const mla_i32 end = a.item_begin[list_number() + 1];
 tile_cursor next;
 next.item = begin;
+@ if copies then
+next.end = end;
+cursor_find(a, next, lane);
+for (mla_u32 s = 0; s < 2u; ++s) {
+    if (next.item < next.end) {
+        copy_tile(a, next, base + STAGES + STAGE * s, ${t.rope_blocks > 0 and "base + ROPE + ROPE_STAGE * s" or "0u"},
+                  base + FULL + 8u * s, lane);
+        cursor_next(a, next, lane);
+    }
+}
+@ else
 next.end = sender ? end : begin;
 if (sender) {
     cursor_find(a, next, lane);
@@ -43,6 +57,7 @@ if (sender) {
         }
     }
 }
+@ end
 const mla_u32 own_columns = base + STAGES + ${1024 * t.half}u * half;
 const mla_u32 grown_from = base + GROWN + 4u * (thread / 32u);
 mla_u32 turn = 0; // of six, as in the scores group
@@ -53,7 +68,11 @@ mla_u32 free_parity = 0; // a bit per stage
 #pragma unroll 1
 for (mla_i32 index = begin; index < end; ++index) {
     mla_i32 left;
+@ if copies then
+    mla_u32 not_first = 0; // the first tile's; the copies have made zeros of its dead rows
+@ else
     mla_u32 dead; // the first dead row of the first tile, 64 if there is none; then 65
+@ end
     {
         const work_item w = item_at(a, index);
         if (w.tiles <= 0) {
@@ -61,15 +80,26 @@ for (mla_i32 index = begin; index < end; ++index) {
             continue;
         }
         left = w.tiles;
+@ if not copies then
         dead = w.end_key - (mla_u32)(w.first_tile + w.tiles - 1) * 64u;
+@ end
     }
     ${wgmma.declare(O)}
 #pragma unroll 1
     for (; left > 0; --left) {
+@ if not copies then
         const mla_u32 not_first = dead > 64u ? 1u : 0u;
+@ end
         const mla_u32 stage = turn < 3u ? turn : turn - 3u;
         group_sync<${t.threads}>(P_READY${two and " + turn % 2u" or ""});
         const mla_u32 spare = stage == 0u ? ${t.stages - 1}u : stage - 1u; // the tile before was there
+@ if copies then
+        if (next.item < next.end) {
+            copy_tile(a, next, base + STAGES + STAGE * spare,
+                      ${rope_at}, base + FULL + 8u * spare, lane);
+            cursor_next(a, next, lane);
+        }
+@ else
         const bool sends = next.item < next.end;
         if (sends) {
             const mla_u32 full = base + FULL + 8u * spare;
@@ -85,10 +115,13 @@ for (mla_i32 index = begin; index < end; ++index) {
             cursor_next(a, next, lane);
 @ end
         }
+@ end
         if (not_first) {
             ${include("frag/hopper_decode_shrink.tpl", {t = t, O = O})}
+@ if not copies then
         } else if (dead < 64u) {
             ${include("frag/hopper_decode_zero.tpl", {t = t})}
+@ end
         }
 
         // O += P V: ${hs} of 4 k-steps, the rest when the tensor cores have the next scores.
@@ -116,7 +149,7 @@ for (mla_i32 index = begin; index < end; ++index) {
         ${wgmma.batch{dtype = dtype, acc = O, fresh = hs == 0 and "not_first" or false, steps = k_steps(hs, 3), trans_b = true, fence = true, commit = true}}
 @ end
         ${wgmma.wait(O, 0)}
-        dead = 65u;
+        ${copies and "not_first = 1u" or "dead = 65u"};
         if (left > 1)
             group_arrive<${t.threads}>(P_FREE${two and " + turn % 2u" or ""});
         turn = turn == 5u ? 0u : turn + 1u;

@@ -18,11 +18,13 @@
 @     end
 @     return table.concat(params, ","), table.concat(names, ", "), table.concat(operands, ", ")
 @ end
+@ if want.load or want.multicast then
 // How the copy engine sees a tensor; the driver fills it, kernels pass its address on.
 struct __align__(128) mla_tensor_map {
     char opaque[128];
 };
 
+@ end
 // A barrier that `count` arrivals, and the bytes they expect, complete.
 static __device__ __forceinline__ void mbarrier_init(mla_u32 barrier, mla_u32 count)
 {
@@ -34,6 +36,7 @@ static __device__ __forceinline__ void mbarriers_publish()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
+@ if want.load or want.multicast then
 
 // Arrives, and makes the phase wait for that many bytes of copies.
 static __device__ __forceinline__ void mbarrier_expect(mla_u32 barrier, mla_u32 bytes)
@@ -43,6 +46,7 @@ static __device__ __forceinline__ void mbarrier_expect(mla_u32 barrier, mla_u32 
                  : "r"(barrier), "r"(bytes)
                  : "memory");
 }
+@ end
 
 // Waits until the phase of that parity is complete.
 static __device__ __forceinline__ void mbarrier_wait(mla_u32 barrier, mla_u32 parity)

@@ -1,5 +1,5 @@
 @ -- SPDX-License-Identifier: Apache-2.0
-@ -- mqa_decode for sm_90a: one warpgroup for S, two for O, tiles by TMA.  Inputs: plan
+@ -- mqa_decode for sm_90a: one warpgroup for S, two for O, tiles by TMA or cp.async.  Inputs: plan
 @ -- (plan/mqa_decode, tile of plan/hopper_decode), spec, meta.  docs/hopper.md says what to read first.
 @ local args, emit, work = use("lib/args"), use("lib/emit"), use("lib/work_list")
 @ local wgmma = use("frag/hopper_wgmma")
@@ -17,7 +17,8 @@
 @     .. "of " .. t.m .. " rows and " .. t.n .. " keys, warp-specialised for sm_90a."
 @ local shape = {t = t, d = d, H = H, dtype = plan.dtype, item = fields, struct = plan.args.struct}
 @ shape.lse, shape.page_size, shape.shift = spec.lse, plan.page_size, use("lib/plan").log2(plan.page_size)
-@ local loads = t.rope_blocks > 0 and {5, 3} or {5}
+@ local copies = t.loader == "cp.async"
+@ local loads = not copies and (t.rope_blocks > 0 and {5, 3} or {5}) or nil
 ${emit.head(plan, meta, purpose)}
 ${emit.open(plan)}
 
@@ -56,7 +57,9 @@ enum {
 @ if pair then
     FREE = ${t.smem.free}, // mbarrier per stage: both blocks are done with it
 @ end
+@ if not copies then
     TILE_BYTES = ${t.tile_bytes},
+@ end
 };
 
 // Named barriers.  Of those that come per tile, the scores group arrives and the values groups
@@ -67,7 +70,9 @@ enum {
     P_FREE = ${1 + names}, // the values groups have read them
     S_DONE = ${1 + 2 * names}, // the next tile's scores are out of the tensor cores
     SCORES_GROUP = ${1 + 3 * names},
+@ if not copies then
     VALUES_GROUP = ${2 + 3 * names}, // and the next one
+@ end
 };
 
 // How far the scores group is with a tile: not begun, P in registers, P in shared memory.
@@ -97,7 +102,7 @@ ${emit.signature(plan)}
 
     if (threadIdx.x == 0u) {
         for (mla_u32 s = 0; s < ${t.stages}u; ++s) {
-            mbarrier_init(base + FULL + 8u * s, 1u);
+            mbarrier_init(base + FULL + 8u * s, ${copies and 256 or 1}u);
 @ if pair then
             mbarrier_init(base + FREE + 8u * s, ${t.cluster}u);
 @ end

@@ -7,7 +7,7 @@
 --   scores   S = Q K^T (m64n64k16), softmax, P to shared memory.  Q stays in registers, as
 --            far as they reach; the last k-steps come from shared memory.
 --   values   two groups, O += P V, R/2 columns each (m64n(R/2)k16).  The first warp of the
---            first one sends for the tiles, two ahead.
+--            first one sends for the tiles, two ahead; or all eight warps copy them.
 --
 -- K and V are the same bytes.  A stage has the R columns of V; what K has beyond, the rope,
 -- is in stages of its own, which are free as soon as S is done.
@@ -25,6 +25,16 @@
 --
 -- A cluster of two blocks (tiles of 128 rows) loads every tile once: each block sends for
 -- half of it, into both.
+--
+-- Pages of less than 8 keys.  A box of the copy engine is whole rows of 8 keys, so the rows come
+-- one by one, by cp.async.  Floor: 4 copies of 16 bytes per lane and 8 rows of 64 columns, 144
+-- warp instructions per tile at 576; more than as many again only look up pages, add addresses and
+-- walk the list, since each of the eight warps does so for its own 8 rows.  FULL counts the 256
+-- threads' copies as they land (cp.async.mbarrier.arrive), so that nobody waits for them and two
+-- tiles stay in flight, as with the copy engine: waiting for each tile before the next is asked for
+-- would leave the memory idle for its latency.  The proxy fence that the copies need before wgmma
+-- is the scores group's, behind its wait for FULL; rows past the end arrive as zeros, so V needs no
+-- zeroing.  A cluster cannot share such copies: one block for any number of rows.
 
 local plan = use("lib/plan")
 
@@ -75,7 +85,8 @@ end
 -- Cycles and bytes per tile of 64 keys and 64 rows; dram: cycles in which an SM's share of the
 -- memory brings the tile.
 local function costs(t, d, arch)
-    local k_bytes = KEYS * 2 * (d.latent + BLOCK * t.rope_blocks)
+    local rope = t.loader == "TMA" and BLOCK * t.rope_blocks or d.rope
+    local k_bytes = KEYS * 2 * (d.latent + rope)
     return {
         mma = 32 * t.steps + 2 * d.latent,
         port = (k_bytes + KEYS * 2 * 16 * t.steps + t.q_shared * ROWS * 32 + KEYS * 2 * d.latent
@@ -93,15 +104,13 @@ local function shape(spec, arch, cluster)
             d.latent, BLOCK)
     elseif d.latent > 512 then
         return nil, string.format("O of %d columns is beyond the registers of two groups", d.latent)
-    elseif spec.kv_cache.page_size < GROUP_ROWS then
-        return nil, string.format("pages of %d keys are not whole groups of %d rows",
-            spec.kv_cache.page_size, GROUP_ROWS)
     end
+    local by_rows = spec.kv_cache.page_size < GROUP_ROWS
     local steps = spec.derived.row // 16
     local scores_limit, values_limit, moved = shares(steps, d.latent // 4)
     local in_registers = math.min(steps,
         (scores_limit - plan.WGMMA_REGISTERS - SCORE_REGISTERS) // 4)
-    local box_rows = math.min(spec.kv_cache.page_size, KEYS // cluster)
+    local box_rows = not by_rows and math.min(spec.kv_cache.page_size, KEYS // cluster) or nil
     local t = {
         m = ROWS * cluster, n = KEYS, rows = ROWS, cluster = cluster, threads = THREADS,
         schedule = cluster == 1 and "b" or "c",
@@ -112,8 +121,9 @@ local function shape(spec, arch, cluster)
         blocks = d.latent // BLOCK, half = d.latent // BLOCK // 2,
         rope_blocks = plan.ceil_div(d.rope, BLOCK), rope_stages = d.rope > 0 and 2 or 0,
         scores_limit = scores_limit, values_limit = values_limit, moves_registers = moved,
-        -- One copy brings box_rows rows of a page; a block sends for `boxes` of them.
-        box_rows = box_rows, boxes = KEYS // cluster // box_rows,
+        loader = by_rows and "cp.async" or "TMA",
+        -- TMA: one copy brings box_rows rows of a page; a block sends for `boxes` of them.
+        box_rows = box_rows, boxes = box_rows and KEYS // cluster // box_rows or nil,
     }
     t.stage_bytes = KEYS * 2 * d.latent
     t.rope_bytes = KEYS * 128 * t.rope_blocks
@@ -135,8 +145,11 @@ end
 
 -- Tensor maps.  A page is [row group][column block][8 rows][64 columns] to the copy engine, so
 -- that one copy of any page lands in the order in which wgmma reads: 8 rows of 128 bytes, the
--- blocks of 64 columns next to each other.
+-- blocks of 64 columns next to each other.  nil: nothing comes by the copy engine.
 function M.tensor_maps(spec, t)
+    if t.loader ~= "TMA" then
+        return nil
+    end
     local pages = { const = 2147483647 } -- as far as a caller's pool goes
     local P = spec.kv_cache.page_size
     local maps = {
@@ -169,7 +182,7 @@ function M.tiles(spec, arch, heads)
     end
     local used = {}
     local pair = heads * spec.decode.max_q_len > ROWS and spec.decode.hopper.cluster
-        and shape(spec, arch, 2) or nil
+        and one.loader == "TMA" and shape(spec, arch, 2) or nil
     for q_len = 1, spec.decode.max_q_len do
         local rows = heads * q_len
         local t = pair and rows > ROWS and pair or one

@@ -86,6 +86,16 @@ local function costs(spec, heads, t, why)
     return c.pairs
 end
 
+-- How the keys come.
+local function loads(spec, t)
+    if t.loader == "TMA" then
+        return string.format("K by TMA, %d x %d keys per block and tile", t.boxes, t.box_rows)
+    end
+    return string.format("K by cp.async, 16 bytes each, by the warps of O: pages of %d are less than the "
+        .. "8 keys of a box; no pairs of blocks, for a cluster cannot share such copies",
+        spec.kv_cache.page_size)
+end
+
 -- Why a request's rows go to this tile.
 local function choice(t)
     local per = t.per_tile
@@ -94,8 +104,9 @@ local function choice(t)
             .. "per tile and block, not %s", t.rows, cost.grouped(per.l2), cost.grouped(t.cluster * per.l2))
     end
     local bound = per.dram > per.mma and "memory" or "tensor cores"
-    return string.format("one block holds the rows; bound by %s: a tile takes %s cycles of memory, %s of "
-        .. "tensor cores however few rows are live", bound, cost.grouped(per.dram), cost.grouped(per.mma))
+    local rows = t.max_rows > t.rows and string.format("%d rows a block", t.rows) or "one block holds the rows"
+    return string.format("%s; bound by %s: a tile takes %s cycles of memory, %s of tensor cores however "
+        .. "few rows are live", rows, bound, cost.grouped(per.dram), cost.grouped(per.mma))
 end
 
 local function hopper_costs(spec, heads, t)
@@ -108,6 +119,7 @@ local function hopper_costs(spec, heads, t)
         t.schedule, t.early and "before" or "after", t.held, cost.plural(t.buffers, "buffer"),
         t.cluster > 1 and "; tiles shared by a cluster of two blocks" or "")
     c.add("choice", "%s", choice(t))
+    c.add("loads", "%s", loads(spec, t))
     c.add("smem", "%s B: %d stages x %s, rope %d x %s, Q %s; 1 CTA per SM", cost.grouped(t.smem.total),
         t.stages, cost.grouped(t.stage_bytes), t.rope_stages, cost.grouped(t.rope_bytes),
         cost.grouped(t.q_shared * t.rows * 32))

@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # mqa_decode for sm_90a (docs/hopper.md): every geometry that has a
-# warp-specialised plan, and those that have not, every page size that TMA
-# takes, one block and pairs, and the knobs of the schedule: built without a
-# spill and without serialised wgmmas, right on the virtual H200.  CASES=full
-# takes more heads, more knobs and the wide set of cases.
+# warp-specialised plan, and those that have not, page sizes that TMA takes and
+# those that cp.async has to bring, one block and pairs, and the knobs of the
+# schedule: built without a spill and without serialised wgmmas, right on the
+# virtual H200.  CASES=full takes more heads, more knobs and the wide set of
+# cases.
 cd "$(dirname "$0")/../.." || exit 1
 cases=${CASES:-quick}
 work=${WORK:-build/matrix}/hopper
@@ -71,6 +72,11 @@ prove() {
     row "$name: right on h200" on_h200 "$dir"
 }
 
+# Nothing turns where there is no rope.
+style() {
+    [ "$1" = 0 ] && echo none || echo neox
+}
+
 # The why of a portable plan stands in its cost block.
 reason() {
     build/mlagen plan "$spec" -D "$2" | tr -s ' \n' ' ' | grep -q "$1"
@@ -80,9 +86,10 @@ for page in 8 16 32 64 256; do
     prove hopper page-$page -D kv_cache.page_size=$page -D heads=40
 done
 for page in 1 2 4; do
-    prove portable page-$page -D kv_cache.page_size=$page -D heads=8 \
-        -D decode.max_q_len=1
+    prove hopper page-$page -D kv_cache.page_size=$page -D heads=40
 done
+prove hopper page-1-row-576 -D kv_cache.page_size=1 -D kv_lora_rank=512 \
+    -D heads=20 -D dtype=fp16
 prove hopper row-160-fp16 -D qk_rope_head_dim=32 -D dtype=fp16 -D heads=12
 prove hopper row-288 -D kv_lora_rank=256 -D qk_rope_head_dim=32 -D heads=5 \
     -D decode.row_sum=rounded
@@ -96,8 +103,6 @@ prove hopper late-scores -D decode.hopper.early_scores=false \
 prove hopper no-pairs -D heads=70 -D decode.hopper.cluster=false \
     -D decode.hopper.first_steps=0 -D decode.max_q_len=1
 prove hopper tokens-16 -D heads=1 -D decode.max_q_len=16
-row "pages of 4: the plan says why" reason "pages of 4 keys" \
-    kv_cache.page_size=4
 row "rank 160: the plan says why" reason "latent 160" kv_lora_rank=160
 row "rank 1024: the plan says why" reason "1024 columns is beyond" \
     kv_lora_rank=1024
@@ -110,6 +115,19 @@ if [ "$cases" = full ]; then
         prove hopper first-$steps -D decode.hopper.first_steps=$steps \
             -D heads=40
     done
+    for rank in 128 256 384 512; do
+        for rope in 0 32 64; do
+            prove hopper page-2-$rank-$rope -D kv_cache.page_size=2 \
+                -D kv_lora_rank=$rank -D qk_rope_head_dim=$rope \
+                -D rope.style="$(style $rope)" -D heads=70 \
+                -D decode.max_q_len=1
+        done
+    done
+    prove hopper page-4-knobs -D kv_cache.page_size=4 -D heads=1 \
+        -D decode.max_q_len=16 -D decode.hopper.p_buffers=2 \
+        -D decode.hopper.early_scores=false -D decode.hopper.first_steps=0
+    prove hopper page-1-two-buffers -D kv_cache.page_size=1 -D heads=128 \
+        -D decode.hopper.p_buffers=2 -D decode.row_sum=rounded
     prove hopper row-320 -D kv_lora_rank=256 -D heads=96 -D dtype=fp16
     prove hopper row-384 -D kv_lora_rank=384 -D qk_rope_head_dim=0 \
         -D rope.style=none -D heads=12
