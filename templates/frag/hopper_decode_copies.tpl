@@ -8,7 +8,7 @@
 @ local whole = d.rope // 64 -- blocks of the rope that are full
 @ local pieces = d.rope % 64 // 8 -- of the last one
 @ assert(page_size <= 4, "hopper_decode_copies: a lane's rows have one place in their pages")
-// Copies 16 bytes to shared memory without waiting, past L1; bytes 0 writes zeros and reads nothing.
+// Copies 16 bytes to shared memory without waiting, past L1; of 0 bytes, zeros.
 template <int TO, int FROM>
 static __device__ __forceinline__ void copy16(mla_u32 to, const char *from, mla_u32 bytes)
 {
@@ -21,7 +21,10 @@ static __device__ __forceinline__ void copy16(mla_u32 to, const char *from, mla_
 // Arrives when all copies of this thread so far are done: one of the arrivals that are expected.
 static __device__ __forceinline__ void mbarrier_arrive_copied(mla_u32 barrier)
 {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" : : "r"(barrier) : "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];"
+                 :
+                 : "r"(barrier)
+                 : "memory");
 }
 
 // The next tile to copy: its item, and the pages of this lane's two rows.  Past the last item,
@@ -55,8 +58,8 @@ static __device__ __forceinline__ void cursor_look(const ${struct} &a, tile_curs
         c.page_below = pages[${4 // page_size}];
 }
 
-// Copies this lane's pieces of the cursor's tile into these stages; `full` counts the lane once they
-// are there.
+// Copies this lane's pieces of the cursor's tile into these stages; `full` counts the lane once
+// they are there.
 static __device__ __forceinline__ void copy_tile(const ${struct} &a, const tile_cursor &c,
                                                  mla_u32 stage, mla_u32 rope, mla_u32 full,
                                                  mla_u32 lane)

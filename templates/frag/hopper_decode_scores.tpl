@@ -70,7 +70,7 @@ for (mla_i32 index = a.item_begin[list_number()]; index < a.item_begin[list_numb
 @ end
         mbarrier_wait(full, parity);
 @ if t.loader == "cp.async" then
-        // The copies are ordinary writes to wgmma; P_READY hands this on to the values groups.
+        // The copies are ordinary writes to wgmma; P_READY tells the values groups of this.
         proxy_fence();
 @ end
         const mla_u64 keys =

@@ -37,8 +37,8 @@ next.end = end;
 cursor_find(a, next, lane);
 for (mla_u32 s = 0; s < 2u; ++s) {
     if (next.item < next.end) {
-        copy_tile(a, next, base + STAGES + STAGE * s, ${t.rope_blocks > 0 and "base + ROPE + ROPE_STAGE * s" or "0u"},
-                  base + FULL + 8u * s, lane);
+        copy_tile(a, next, base + STAGES + STAGE * s,
+                  ${t.rope_blocks > 0 and "base + ROPE + ROPE_STAGE * s" or "0u"}, base + FULL + 8u * s, lane);
         cursor_next(a, next, lane);
     }
 }
@@ -96,7 +96,8 @@ for (mla_i32 index = begin; index < end; ++index) {
 @ if copies then
         if (next.item < next.end) {
             copy_tile(a, next, base + STAGES + STAGE * spare,
-                      ${rope_at}, base + FULL + 8u * spare, lane);
+                      ${rope_at},
+                      base + FULL + 8u * spare, lane);
             cursor_next(a, next, lane);
         }
 @ else

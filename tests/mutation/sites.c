@@ -32,6 +32,7 @@ static const struct rule {
     {"cp.async.commit_group", MUTATION_REMOVED},
     {"cp.async.wait_group", MUTATION_REMOVED},
     {"cp.async.wait_all", MUTATION_REMOVED},
+    {"cp.async.mbarrier.arrive", MUTATION_REMOVED},
     {"shfl.sync", MUTATION_OWN_VALUE},
     {"vote.sync.ballot", MUTATION_OWN_VOTE},
     {"vote.sync.any", MUTATION_OWN_VOTE},

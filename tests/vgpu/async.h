@@ -194,6 +194,9 @@ void vg_mbar_arrive(struct vg_warp *w, const struct vg_insn *i, int lane,
                     bool order);
 void vg_mbar_tx(struct vg_warp *w, const struct vg_insn *i, int lane,
                 struct vg_cta *c, struct vg_mbar *m, int64_t bytes);
+/* Adds a clock (race.h) to what the running phase will release. */
+void vg_mbar_gather(const struct vg_cta *c, struct vg_mbar *m,
+                    const uint32_t *clock);
 /* An asynchronous operation of `agent` (of CTA c) delivered bytes. */
 void vg_mbar_complete(struct vg_cta *c, struct vg_mbar *m, unsigned agent,
                       uint32_t epoch, uint32_t bytes);
@@ -241,7 +244,7 @@ struct vg_bulk {
     uint32_t src_epoch;
     uint32_t group;             /* STORE */
     bool is_read;               /* STORE: the source has been read */
-    unsigned char *held;        /* STORE: what was read */
+    unsigned char *held;        /* STORE: what was read; ARRIVE: a clock */
     size_t nheld;
     uint64_t data[28];
 };

@@ -197,8 +197,8 @@ static void check_threads(const struct vg_async_access *x, uint32_t at,
 }
 
 /* Ordinary writes that x reads must be fenced for the async proxy (PTX ISA
- * 9.7.13.4).  cp.async to wgmma without a fence is what CUTLASS itself does,
- * so it only counts. */
+ * 9.7.13.4).  cp.async is one (8.6), but CUTLASS's kernels go without the
+ * fence: for them the check can be switched off, and it is counted. */
 static void check_fenced(const struct vg_async_access *x, uint32_t granule)
 {
     const struct vg_mem_cta *mc = x->c->mem;
@@ -212,7 +212,8 @@ static void check_fenced(const struct vg_async_access *x, uint32_t granule)
                         mc->off0 + granule * VG_GRANULE, VG_GRANULE, &thread,
                         &inst))
         return;
-    if (p->insn[inst].cls == VG_C_ASYNC) {
+    if (p->insn[inst].cls == VG_C_ASYNC &&
+        !vg_checking(x->w, VG_CHECK_COPIES)) {
         mc->worker->counts.async.unfenced_copy++;
         return;
     }

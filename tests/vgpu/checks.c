@@ -21,7 +21,7 @@ static const struct {
     {"align", VG_CHECK_ALIGN},   {"uninit", VG_CHECK_UNINIT},
     {"race", VG_CHECK_RACE},     {"async", VG_CHECK_ASYNC},
     {"proxy", VG_CHECK_PROXY},   {"release", VG_CHECK_RELEASE},
-    {"grid", VG_CHECK_GRID},
+    {"grid", VG_CHECK_GRID},     {"copies", VG_CHECK_COPIES},
 };
 
 #define NNAMES (sizeof names / sizeof *names)
@@ -51,8 +51,8 @@ int vg_checks_parse(const char *text, unsigned *checks, char *err,
         if (k < 0) {
             snprintf(err, errsize,
                      "VGPU_CHECKS: \"%.*s\" is not a check; allowed: all, "
-                     "none, align, uninit, race, async, proxy, grid, release, "
-                     "strict, each with a leading - to exclude it", (int)n,
+                     "none, align, uninit, race, async, proxy, copies, grid, "
+                     "release, strict, each with a leading - to exclude it", (int)n,
                      text);
             return -1;
         }

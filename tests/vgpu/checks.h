@@ -21,12 +21,15 @@ enum {
                             copy without fence.proxy.async */
     VG_CHECK_GRID = 32,  /* "grid": results of the previous grid used before
                             griddepcontrol.wait */
-    VG_CHECK_ALL = 63,
-    VG_CHECK_RELEASE = 64, /* "release", not in "all": each warp of a
+    VG_CHECK_COPIES = 64, /* "copies": the same of cp.async, which is an
+                            ordinary write (PTX ISA 8.6); CUTLASS does without
+                            that fence, and off, it only counts */
+    VG_CHECK_ALL = 127,
+    VG_CHECK_RELEASE = 128, /* "release", not in "all": each warp of a
                             warpgroup vouches for its own part of a wgmma
                             only.  The ISA lets one warp's wait_group vouch
                             for all four: a wgmma-group is the warpgroup's */
-    VG_CHECK_STRICT = 127
+    VG_CHECK_STRICT = 255
 };
 
 /* Reads "all", "none" or a comma-separated list of the names above, each

@@ -8,7 +8,9 @@
  * that touching it is reported as what it is.  At the wait the bytes become
  * a write of the copying thread, made at that moment: other threads need a
  * barrier after the wait, and the race detector sees to it.  A copy that is
- * never waited for never arrives.
+ * never waited for never arrives.  Copies that an mbarrier tracks
+ * (cp.async.mbarrier.arrive) are writes of the moment when it was told: the
+ * arrival speaks for them, not for what the thread does until they land.
  *
  * Groups are counted per thread.  group[l] is the number of the group that
  * lane l is filling; commit closes it.
@@ -33,6 +35,7 @@ struct vg_copy {
     unsigned bytes;                      /* at the destination */
     uint32_t dst[VG_LANES];
     const unsigned char *src[VG_LANES];
+    uint32_t epoch[VG_LANES];            /* since when tracked; 0: it is not */
     uint8_t n[VG_LANES];                 /* bytes to read; the rest is 0 */
 };
 
@@ -80,6 +83,7 @@ static void complete(struct vg_warp *w, struct vg_copy *k, uint32_t lanes)
         .mask = lanes,
         .inst = (uint32_t)k->pc,
         .size = k->bytes,
+        .epochs = k->epoch,
     };
 
     for (uint32_t m = lanes; m; m &= m - 1) {
@@ -132,12 +136,18 @@ static void complete_groups(struct vg_warp *w, uint32_t mask,
     c->count = kept;
 }
 
-/* How many copies the warp has queued, a mark for vg_copies_arrive: copies
- * are kept in the order of their issue, so those of a lane before the mark
- * are the ones with a lower number. */
-uint32_t vg_copies_mark(const struct vg_warp *w)
+/* The lane's copies so far are those of this epoch, unless an earlier one has
+ * them already.  Returns how many copies the warp has queued, a mark for
+ * vg_copies_arrive: copies are kept in the order of their issue, so those of
+ * a lane before the mark are the ones with a lower number. */
+uint32_t vg_copies_track(struct vg_warp *w, unsigned lane, uint32_t epoch)
 {
-    return ((const struct vg_copies *)w->mem)->issued;
+    struct vg_copies *c = w->mem;
+
+    for (unsigned n = 0; n < c->count; n++)
+        if (c->copy[n].mask >> lane & 1 && !c->copy[n].epoch[lane])
+            c->copy[n].epoch[lane] = epoch;
+    return c->issued;
 }
 
 /* Completes the lane's copies that were issued before the mark. */

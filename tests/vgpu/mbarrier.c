@@ -251,6 +251,23 @@ void vg_mbar_describe(const struct vg_mbar *m, char *out, size_t n)
 
 /* ---- phases ------------------------------------------------------------- */
 
+/* `into` learns what `from` holds. */
+static void join(const struct vg_cta *c, uint32_t *into, const uint32_t *from)
+{
+    const struct vg_mem_cta *mc = c->mem;
+    unsigned n = vg_race_clock_words(mc->race);
+
+    for (unsigned k = 0; k < n; k++)
+        if (from[k] > into[k])
+            into[k] = from[k];
+}
+
+void vg_mbar_gather(const struct vg_cta *c, struct vg_mbar *m,
+                    const uint32_t *clock)
+{
+    join(c, m->gather, clock);
+}
+
 /* Ends the phase when nothing is missing.  What arrived in it can now be
  * acquired.  `done` keeps what came before: a phase that is over says that
  * all earlier ones are. */
@@ -264,12 +281,9 @@ static void check_phase(struct vg_cta *c, struct vg_mbar *m)
     m->pending = m->expected;
     m->wanted = false;
     if (mc->race) {
-        unsigned n = vg_race_clock_words(mc->race);
-
-        for (unsigned k = 0; k < n; k++)
-            if (m->gather[k] > m->done[k])
-                m->done[k] = m->gather[k];
-        memset(m->gather, 0, n * sizeof *m->gather);
+        join(c, m->done, m->gather);
+        memset(m->gather, 0,
+               vg_race_clock_words(mc->race) * sizeof *m->gather);
     }
     c->set->idle = 0;
 }

@@ -12,6 +12,8 @@
  */
 #include "bulk_ops.h"
 
+#include <stdlib.h>
+
 /* arg of an instruction; index into operation[]. */
 enum op { INIT, INVAL, EXPECT_TX, COMPLETE_TX, ARRIVE, DROP, TEST, TRY,
           PENDING };
@@ -229,14 +231,36 @@ static void pending_count(struct vg_warp *w, const struct vg_insn *i,
 
 /* ---- cp.async.mbarrier.arrive ------------------------------------------- */
 
-/* The lane's copies have arrived. */
+/* The lane's copies have arrived: the phase gets what the lane had done when
+ * it asked for that, kept in b->held. */
 static void copies_arrived(struct vg_bulk *b)
 {
     const struct vg_insn *i = &b->w->cta->launch->program->insn[b->pc];
     struct vg_mbar *m = &vg_async_of(b->dst)->mbar[b->mbar];
 
     vg_copies_arrive(b->w, b->lane, (uint32_t)b->data[0]);
-    vg_mbar_arrive(b->w, i, (int)b->lane, b->dst, m, 1, true);
+    if (b->held)
+        vg_mbar_gather(b->dst, m, (const uint32_t *)(const void *)b->held);
+    vg_mbar_arrive(b->w, i, (int)b->lane, b->dst, m, 1, false);
+}
+
+/* Ends the lane's epoch and keeps its clock for the arrival.  Returns that
+ * epoch; 0: nobody watches for races. */
+static uint32_t keep_clock(struct vg_bulk *b, const struct vg_insn *i)
+{
+    struct vg_race *r = ((struct vg_mem_cta *)b->dst->mem)->race;
+    uint32_t epoch;
+
+    if (!r)
+        return 0;
+    b->held = calloc(vg_race_clock_words(r), sizeof(uint32_t));
+    if (!b->held)
+        vg_fault(b->w, i, -1, VG_OUT_OF_MEMORY,
+                 "the host has no memory for an asynchronous copy");
+    epoch = vg_race_epoch(r, vg_race_warp(b->w));
+    vg_race_release(r, vg_race_warp(b->w), 1u << b->lane,
+                    (uint32_t *)(void *)b->held);
+    return epoch;
 }
 
 /* op: address.  Without .noinc the pending count grows by one first, so that
@@ -262,7 +286,7 @@ static void copy_arrive(struct vg_warp *w, const struct vg_insn *i,
         b->move = copies_arrived;
         b->dst = c;
         b->mbar = vg_mbar_index(c, m);
-        b->data[0] = vg_copies_mark(w);
+        b->data[0] = vg_copies_track(w, b->lane, keep_clock(b, i));
     }
 }
 

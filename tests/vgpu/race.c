@@ -547,12 +547,17 @@ bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
 
 static bool record_cell(const struct access *a, struct vg__cell *c)
 {
+    uint32_t epoch = a->op->epochs ? a->op->epochs[a->lane] : 0;
+
     record_write(a, c);
+    if (epoch)
+        c->w_epoch = epoch;
     return true;
 }
 
 /* For cp.async: the copy's bytes are written at the wait, by lanes that may
- * have moved on; it was checked at the issue. */
+ * have moved on, or when an mbarrier was told to track it; it was checked at
+ * the issue. */
 void vg_race_record(struct vg_race *r, const struct vg_race_op *op)
 {
     struct access a = {.r = r, .op = op, .tag = tagged_inst(op)};

@@ -76,6 +76,8 @@ struct vg_race_op {
     unsigned size;
     const uint32_t *off;
     const unsigned char *values;
+    const uint32_t *epochs;   /* vg_race_record: when each lane wrote, 0 or
+                                 NULL for now */
 };
 
 /* A race: thread `thread` at `inst` against the earlier access of `other` at
@@ -113,6 +115,9 @@ void vg_race_fail(struct vg_race *r);
 /* Checks and records an access.  Returns false and fills *hit on a race. */
 bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
                     struct vg_race_hit *hit);
+
+/* The epoch that the warp's accesses carry now; a release ends it. */
+uint32_t vg_race_epoch(const struct vg_race *r, unsigned warp);
 
 /* Records writes (op->kind is ignored) without checking them: a copy that
  * was checked when it was issued and is complete now. */

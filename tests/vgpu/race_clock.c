@@ -142,6 +142,11 @@ void vg__race_settle(struct vg_race *r, unsigned w)
     r->settled[w] = e;
 }
 
+uint32_t vg_race_epoch(const struct vg_race *r, unsigned warp)
+{
+    return r->epoch[warp];
+}
+
 void vg_race_exit(struct vg_race *r, unsigned warp, uint32_t lanes)
 {
     r->live[warp] &= ~lanes;
