@@ -30,13 +30,13 @@ static __device__ __forceinline__ void mbarrier_init(mla_u32 barrier, mla_u32 co
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" : : "r"(barrier), "r"(count) : "memory");
 }
+@ if want.load or want.multicast then
 
 // Makes initialised barriers known to the copy engine and the cluster; then a barrier of theirs.
 static __device__ __forceinline__ void mbarriers_publish()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-@ if want.load or want.multicast then
 
 // Arrives, and makes the phase wait for that many bytes of copies.
 static __device__ __forceinline__ void mbarrier_expect(mla_u32 barrier, mla_u32 bytes)

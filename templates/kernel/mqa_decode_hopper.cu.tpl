@@ -107,7 +107,9 @@ ${emit.signature(plan)}
             mbarrier_init(base + FREE + 8u * s, ${t.cluster}u);
 @ end
         }
+@ if not copies then
         mbarriers_publish();
+@ end
     }
     ${pair and "cluster_sync()" or "__syncthreads()"};
     if (group == 0u) {

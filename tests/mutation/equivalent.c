@@ -104,7 +104,9 @@ static const struct equivalent {
 };
 
 /* Those of mqa_decode on sm_90a, where nth below 0 counts from the last, which
- * is -1: the geometries differ in what comes first. */
+ * is -1: the geometries differ in what comes first.  Pages of less than 8 keys
+ * have no barrier for zeros in V, which is -2 (is_hopper_site). */
+enum { ZEROS = -2, WHOLE_PAGES = 8 };
 static const struct equivalent hopper_decode[] = {
     {"mqa_decode", "", "barrier.cta.red.and.aligned.pred", 1,
      MUTATION_OWN_VOTE,
@@ -132,12 +134,25 @@ static bool is_site(const struct equivalent *e, const struct mutation_site *s)
            e->kind == s->kind;
 }
 
+static bool is_hopper_site(const struct equivalent *listed,
+                           const mla_kernel_info *k,
+                           const struct mutation_site *s)
+{
+    struct equivalent e = *listed;
+
+    if (k->page_size < WHOLE_PAGES && e.nth < ZEROS &&
+        strcmp(e.opcode, "barrier.cta.sync.aligned") == 0)
+        e.nth++;
+    return is_site(&e, s);
+}
+
 /* The reason, or NULL: these entries hold for every variant. */
-static const char *in_hopper_decode(const struct mutation_site *s)
+static const char *in_hopper_decode(const mla_kernel_info *k,
+                                    const struct mutation_site *s)
 {
     for (size_t i = 0; i < sizeof(hopper_decode) / sizeof(hopper_decode[0]);
          i++)
-        if (is_site(&hopper_decode[i], s))
+        if (is_hopper_site(&hopper_decode[i], k, s))
             return hopper_decode[i].reason;
     return NULL;
 }
@@ -155,6 +170,6 @@ const char *mutation_equivalent(const mla_kernel_info *k,
     }
     return strcmp(k->family, "mqa_decode") == 0 &&
                    strcmp(k->arch, "sm_90a") == 0
-               ? in_hopper_decode(s)
+               ? in_hopper_decode(k, s)
                : NULL;
 }

@@ -136,22 +136,28 @@ static void complete_groups(struct vg_warp *w, uint32_t mask,
     c->count = kept;
 }
 
-/* The lane's copies so far are those of this epoch, unless an earlier one has
+/* The lanes' copies so far are those of this epoch, unless an earlier one has
  * them already.  Returns how many copies the warp has queued, a mark for
  * vg_copies_arrive: copies are kept in the order of their issue, so those of
  * a lane before the mark are the ones with a lower number. */
-uint32_t vg_copies_track(struct vg_warp *w, unsigned lane, uint32_t epoch)
+uint32_t vg_copies_track(struct vg_warp *w, uint32_t lanes, uint32_t epoch)
 {
     struct vg_copies *c = w->mem;
 
-    for (unsigned n = 0; n < c->count; n++)
-        if (c->copy[n].mask >> lane & 1 && !c->copy[n].epoch[lane])
-            c->copy[n].epoch[lane] = epoch;
+    for (unsigned n = 0; n < c->count; n++) {
+        struct vg_copy *k = &c->copy[n];
+
+        for (uint32_t m = k->mask & lanes; m; m &= m - 1) {
+            int l = __builtin_ctz(m);
+
+            k->epoch[l] = k->epoch[l] ? k->epoch[l] : epoch;
+        }
+    }
     return c->issued;
 }
 
-/* Completes the lane's copies that were issued before the mark. */
-void vg_copies_arrive(struct vg_warp *w, unsigned lane, uint32_t until)
+/* Completes the lanes' copies that were issued before the mark. */
+void vg_copies_arrive(struct vg_warp *w, uint32_t lanes, uint32_t until)
 {
     struct vg_copies *c = w->mem;
     unsigned kept = 0;
@@ -159,8 +165,8 @@ void vg_copies_arrive(struct vg_warp *w, unsigned lane, uint32_t until)
     for (unsigned n = 0; n < c->count; n++) {
         struct vg_copy *k = &c->copy[n];
 
-        if (k->number < until && k->mask >> lane & 1)
-            complete(w, k, 1u << lane);
+        if (k->number < until && k->mask & lanes)
+            complete(w, k, k->mask & lanes);
         if (k->mask)
             c->copy[kept++] = *k;
     }

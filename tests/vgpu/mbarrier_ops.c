@@ -231,22 +231,24 @@ static void pending_count(struct vg_warp *w, const struct vg_insn *i,
 
 /* ---- cp.async.mbarrier.arrive ------------------------------------------- */
 
-/* The lane's copies have arrived: the phase gets what the lane had done when
- * it asked for that, kept in b->held. */
+/* Copies of the lanes b->data[1] have arrived: the phase gets what they had
+ * done when they asked for that, kept in b->held. */
 static void copies_arrived(struct vg_bulk *b)
 {
     const struct vg_insn *i = &b->w->cta->launch->program->insn[b->pc];
     struct vg_mbar *m = &vg_async_of(b->dst)->mbar[b->mbar];
 
-    vg_copies_arrive(b->w, b->lane, (uint32_t)b->data[0]);
+    vg_copies_arrive(b->w, (uint32_t)b->data[1], (uint32_t)b->data[0]);
     if (b->held)
         vg_mbar_gather(b->dst, m, (const uint32_t *)(const void *)b->held);
-    vg_mbar_arrive(b->w, i, (int)b->lane, b->dst, m, 1, false);
+    for (uint32_t lanes = (uint32_t)b->data[1]; lanes; lanes &= lanes - 1)
+        vg_mbar_arrive(b->w, i, __builtin_ctz(lanes), b->dst, m, 1, false);
 }
 
-/* Ends the lane's epoch and keeps its clock for the arrival.  Returns that
+/* Ends the lanes' epoch and keeps their clock for the arrival.  Returns that
  * epoch; 0: nobody watches for races. */
-static uint32_t keep_clock(struct vg_bulk *b, const struct vg_insn *i)
+static uint32_t keep_clock(struct vg_bulk *b, const struct vg_insn *i,
+                           uint32_t lanes)
 {
     struct vg_race *r = ((struct vg_mem_cta *)b->dst->mem)->race;
     uint32_t epoch;
@@ -258,15 +260,15 @@ static uint32_t keep_clock(struct vg_bulk *b, const struct vg_insn *i)
         vg_fault(b->w, i, -1, VG_OUT_OF_MEMORY,
                  "the host has no memory for an asynchronous copy");
     epoch = vg_race_epoch(r, vg_race_warp(b->w));
-    vg_race_release(r, vg_race_warp(b->w), 1u << b->lane,
+    vg_race_release(r, vg_race_warp(b->w), lanes,
                     (uint32_t *)(void *)b->held);
     return epoch;
 }
 
 /* op: address.  Without .noinc the pending count grows by one first, so that
- * the arrival is none of the expected ones.  The arrival itself is a copy
- * under way (VG_BULK_ARRIVE), which completes after the lane's cp.async up to
- * the mark. */
+ * the arrival is none of the expected ones.  The arrivals of lanes that name
+ * the same mbarrier are a copy under way (VG_BULK_ARRIVE), which completes
+ * after the lanes' cp.async up to the mark. */
 static void copy_arrive(struct vg_warp *w, const struct vg_insn *i,
                         uint32_t mask)
 {
@@ -274,19 +276,24 @@ static void copy_arrive(struct vg_warp *w, const struct vg_insn *i,
     uint64_t at[VG_LANES];
 
     addresses(w, i, x, mask, at);
-    for (uint32_t todo = mask; todo; todo &= todo - 1) {
-        int l = __builtin_ctz(todo);
+    for (uint32_t todo = mask, same; todo; todo &= ~same) {
+        int first = __builtin_ctz(todo);
         struct vg_cta *c;
-        struct vg_mbar *m = vg_mbar_at(w, i, l, at[l], &c);
+        struct vg_mbar *m = vg_mbar_at(w, i, first, at[first], &c);
         struct vg_bulk *b = vg_bulk_new(w, i, VG_BULK_ARRIVE);
 
+        same = 0;
+        for (uint32_t lanes = todo; lanes; lanes &= lanes - 1)
+            if (at[__builtin_ctz(lanes)] == at[first])
+                same |= lanes & -lanes;
         if (!x->no_complete)
-            m->pending++;
-        b->lane = (unsigned)l;
+            m->pending += (uint32_t)__builtin_popcount(same);
+        b->lane = (unsigned)first;
         b->move = copies_arrived;
         b->dst = c;
         b->mbar = vg_mbar_index(c, m);
-        b->data[0] = vg_copies_track(w, b->lane, keep_clock(b, i));
+        b->data[0] = vg_copies_track(w, same, keep_clock(b, i, same));
+        b->data[1] = same;
     }
 }
 

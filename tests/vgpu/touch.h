@@ -138,10 +138,10 @@ void vg_grid_check(struct vg_warp *w, const struct vg_insn *i, int lane,
 void vg_race_offsets(const struct vg_mem_cta *owner, const uint64_t *off,
                      uint32_t out[VG_LANES]);
 
-/* cp_async.c: an mbarrier tracks the copies of one lane from `epoch` on; they
- * arrive; lanes leave; a new CTA starts. */
-uint32_t vg_copies_track(struct vg_warp *w, unsigned lane, uint32_t epoch);
-void vg_copies_arrive(struct vg_warp *w, unsigned lane, uint32_t until);
+/* cp_async.c: an mbarrier tracks the copies of some lanes from `epoch` on;
+ * they arrive; lanes leave; a new CTA starts. */
+uint32_t vg_copies_track(struct vg_warp *w, uint32_t lanes, uint32_t epoch);
+void vg_copies_arrive(struct vg_warp *w, uint32_t lanes, uint32_t until);
 void vg_copies_exit(struct vg_warp *w, uint32_t mask);
 void vg_copies_clear(struct vg_copies *c);
 
