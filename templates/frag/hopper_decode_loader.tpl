@@ -1,13 +1,10 @@
 @ -- SPDX-License-Identifier: Apache-2.0
-@ -- The warp that sends for tiles: tile_cursor, cursor_next, cursor_find, send_tile; or the warps that
-@ -- copy them, with copy_tile.  Inputs: t, d, item, struct, page_size, shift.
+@ -- The warp that sends for tiles: tile_cursor, cursor_next, cursor_find, send_tile.  Inputs: t, d,
+@ -- item, struct, page_size, shift.
 @ local emit = use("lib/emit")
 @ local pair = t.cluster > 1
 @ local send = pair and "tma_multicast" or "tma_load"
 @ local mask = pair and string.format(", (unsigned short)%d", (1 << t.cluster) - 1) or ""
-@ if t.loader == "cp.async" then
-${include("frag/hopper_decode_copies.tpl", {t = t, d = d, struct = struct, page_size = page_size, shift = shift})}
-@ else
 // The next tile to send for: its item, and in lane k the page of the k-th of the ${t.boxes} boxes of ${t.box_rows}
 // keys that this block sends for.  Past the last item, item is `end`.
 struct tile_cursor {
@@ -33,7 +30,6 @@ static __device__ __forceinline__ void cursor_look(const ${struct} &a, tile_curs
     if (lane < ${t.boxes}u && key < c.end_key)
         c.page = pages[key >> ${shift}];
 }
-@ end
 
 // The last tile of the next item that has any: tiles are visited from the end, so that only the
 // first ones of an item have keys that not all rows see.
@@ -64,7 +60,6 @@ static __device__ __forceinline__ void cursor_next(const ${struct} &a, tile_curs
         cursor_find(a, c, lane);
     }
 }
-@ if t.loader == "TMA" then
 
 // Sends for the boxes of the cursor's tile, into these stages; they complete at `full`, which
 // expects them already.
@@ -88,4 +83,3 @@ static __device__ __forceinline__ void send_tile(const tile_cursor &c, ${maps[1]
     (void)rope;
 @ end
 }
-@ end

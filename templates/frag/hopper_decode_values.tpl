@@ -33,12 +33,18 @@ const mla_i32 end = a.item_begin[list_number() + 1];
 tile_cursor next;
 next.item = begin;
 @ if copies then
+// This lane's place in page 0, and in the first stages of V and of the rope.
+const char *source = piece_source(a, lane);
+pin(source);
+const mla_u32 into = pinned(base + STAGES + ${1024 * t.blocks}u * copier() + piece_place(lane));
+const mla_u32 rope_into = ${t.rope_blocks > 0 and "pinned(base + ROPE + 1024u * copier() + piece_place(lane))" or "0u"};
 next.end = end;
 cursor_find(a, next, lane);
 for (mla_u32 s = 0; s < 2u; ++s) {
     if (next.item < next.end) {
-        copy_tile(a, next, base + STAGES + STAGE * s,
-                  ${t.rope_blocks > 0 and "base + ROPE + ROPE_STAGE * s" or "0u"}, base + FULL + 8u * s, lane);
+        copy_tile(a, next, source, into + STAGE * s,
+                  rope_into${t.rope_blocks > 0 and " + ROPE_STAGE * s" or ""},
+                  base + FULL + 8u * s, lane);
         cursor_next(a, next, lane);
     }
 }
@@ -95,8 +101,8 @@ for (mla_i32 index = begin; index < end; ++index) {
         const mla_u32 spare = stage == 0u ? ${t.stages - 1}u : stage - 1u; // the tile before was there
 @ if copies then
         if (next.item < next.end) {
-            copy_tile(a, next, base + STAGES + STAGE * spare,
-                      ${rope_at},
+            copy_tile(a, next, source, into + STAGE * spare,
+                      rope_into${t.rope_blocks > 0 and " + ROPE_STAGE * (turn % 2u)" or ""},
                       base + FULL + 8u * spare, lane);
             cursor_next(a, next, lane);
         }

@@ -35,6 +35,10 @@ ${include("frag/hopper_groups.tpl", {want = {sync = true, arrive = true, finds =
 ${include("frag/hopper_decode_shared.tpl", {t = t})}
 
 ${wgmma.descriptor_text()}
+@ if copies then
+
+${include("frag/pin.tpl", {want = {pointer = true}})}
+@ end
 
 ${args.kernel_struct(plan.args)}
 
@@ -80,7 +84,7 @@ enum { NONE, WEIGHED, STORED };
 
 ${include("frag/hopper_decode_item.tpl", shape)}
 
-${include("frag/hopper_decode_loader.tpl", shape)}
+${include(copies and "frag/hopper_decode_copies.tpl" or "frag/hopper_decode_loader.tpl", shape)}
 
 ${emit.signature(plan)}
 {

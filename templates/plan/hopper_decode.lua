@@ -26,15 +26,14 @@
 -- A cluster of two blocks (tiles of 128 rows) loads every tile once: each block sends for
 -- half of it, into both.
 --
--- Pages of less than 8 keys.  A box of the copy engine is whole rows of 8 keys, so the rows come
--- one by one, by cp.async.  Floor: 4 copies of 16 bytes per lane and 8 rows of 64 columns, 144
--- warp instructions per tile at 576; more than as many again only look up pages, add addresses and
--- walk the list, since each of the eight warps does so for its own 8 rows.  FULL counts the 256
--- threads' copies as they land (cp.async.mbarrier.arrive), so that nobody waits for them and two
--- tiles stay in flight, as with the copy engine: waiting for each tile before the next is asked for
--- would leave the memory idle for its latency.  The proxy fence that the copies need before wgmma
--- is the scores group's, behind its wait for FULL; rows past the end arrive as zeros, so V needs no
--- zeroing.  A cluster cannot share such copies: one block for any number of rows.
+-- Pages of less than 8 keys.  A box of the copy engine is whole groups of 8 rows, so the rows come
+-- one by one, by cp.async.  Floor: 64 rows of 2 (R + DR) bytes, 512 bytes per warp instruction, are
+-- 144 at 576; page ids, addresses and the list take each of the eight warps 25 more.  FULL counts
+-- the 256 threads' copies as they land (cp.async.mbarrier.arrive), so that nobody waits for them
+-- and two tiles stay in flight, as with the copy engine: to wait for a tile before the next is
+-- asked for would leave the memory idle for its latency.  The proxy fence that the copies need
+-- before wgmma is the scores group's, behind its wait for FULL; rows past the end arrive as zeros,
+-- so V needs no zeroing.  A cluster cannot share such copies: one block for any number of rows.
 
 local plan = use("lib/plan")
 
