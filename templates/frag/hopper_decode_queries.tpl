@@ -27,7 +27,9 @@ mla_v4 q${k};
 @     for k = t.q_registers, t.steps - 1 do
     put_queries(to + ${2048 * (k - t.q_registers)}u, *(const mla_v4 *)(from + ${32 * k}));
 @     end
+@ if t.loader ~= "cp.async" then -- else the one behind the wait for keys serves
     proxy_fence();
+@ end
     group_sync<128>(SCORES_GROUP);
 @ end
 }

@@ -62,7 +62,7 @@ static __device__ __forceinline__ float get_float(mla_u32 from)
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(from) : "memory");
     return x;
 }
-@ if t.loader == "TMA" then
+@ if t.loader ~= "cp.async" then
 
 static __device__ __forceinline__ void put_zeros(mla_u32 to)
 {

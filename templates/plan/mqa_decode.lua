@@ -88,7 +88,7 @@ end
 
 -- How the keys come.
 local function loads(spec, t)
-    if t.loader == "TMA" then
+    if t.loader ~= "cp.async" then
         return string.format("K by TMA, %d x %d keys per block and tile", t.boxes, t.box_rows)
     end
     return string.format("K by cp.async, 16 bytes each, by the warps of O: pages of %d are less than the "

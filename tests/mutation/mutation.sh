@@ -42,6 +42,8 @@ if [ "${CASES:-quick}" = full ]; then
     mutate h200 sm_90a wgmma "mha kv_b" -D heads=2
     mutate h200 sm_90a hopper-copies mqa_decode -D kv_lora_rank=128 \
         -D kv_cache.page_size=1 -D heads=40 -D decode.max_q_len=2
+    mutate h200 sm_90a hopper-copies-wide mqa_decode -D kv_cache.page_size=4 \
+        -D heads=40 -D decode.max_q_len=2
     mutate h200 sm_90a hopper-wide mqa_decode -D heads=40 -D decode.max_q_len=2
     mutate h200 sm_90a wgmma-192 mha -D heads=2 -D qk_nope_head_dim=192
     mutate h200 sm_90a wgmma-256 mha -D heads=1 -D qk_nope_head_dim=192 \

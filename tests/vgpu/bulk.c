@@ -138,6 +138,27 @@ static int choose(struct vg_set *s, const struct vg_mem_worker *mw)
     return -1;
 }
 
+/* Arrivals of copies at the mbarrier of *b, which they are one tile to: those
+ * under way land together.  Else a seed that is eager with loads would never
+ * have such a tile complete early, for a tile takes many warps. */
+static void complete_arrivals(struct vg_mem_worker *mw, const struct vg_bulk *b)
+{
+    const struct vg_cta *dst = b->dst;
+    unsigned mbar = b->mbar;
+
+    for (unsigned n = 0; n < mw->nbulk;) {
+        struct vg_bulk *other = mw->bulk[n];
+
+        if (other->kind != VG_BULK_ARRIVE || other->dst != dst ||
+            other->mbar != mbar) {
+            n++;
+            continue;
+        }
+        other->move(other);
+        drop(mw, n);
+    }
+}
+
 /* Called by the scheduler when nothing can run, and with a seed at random
  * moments.  Completing a copy is progress, whoever waits for it. */
 bool vg_mem_late(struct vg_set *s)
@@ -149,11 +170,12 @@ bool vg_mem_late(struct vg_set *s)
     if (n < 0)
         return false;
     b = mw->bulk[n];
-    if (b->kind == VG_BULK_LOAD)
-        complete_load(b);
-    else
-        b->move(b);
     s->idle = 0;
+    if (b->kind == VG_BULK_ARRIVE) {
+        complete_arrivals(mw, b);
+        return true;
+    }
+    complete_load(b);
     drop(mw, (unsigned)n);
     return true;
 }
