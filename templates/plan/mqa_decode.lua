@@ -103,10 +103,14 @@ local function choice(t)
         return string.format("beyond %d rows blocks of a request read the same keys: a pair takes %s of L2 "
             .. "per tile and block, not %s", t.rows, cost.grouped(per.l2), cost.grouped(t.cluster * per.l2))
     end
+    if t.max_rows > t.rows then
+        return string.format("beyond %d rows each block of a request reads its keys from L2, %s cycles of memory "
+            .. "per tile for all of them; %s of tensor cores for each", t.rows, cost.grouped(per.dram),
+            cost.grouped(per.mma))
+    end
     local bound = per.dram > per.mma and "memory" or "tensor cores"
-    local rows = t.max_rows > t.rows and string.format("%d rows a block", t.rows) or "one block holds the rows"
-    return string.format("%s; bound by %s: a tile takes %s cycles of memory, %s of tensor cores however "
-        .. "few rows are live", rows, bound, cost.grouped(per.dram), cost.grouped(per.mma))
+    return string.format("one block holds the rows; bound by %s: a tile takes %s cycles of memory, %s of "
+        .. "tensor cores however few rows are live", bound, cost.grouped(per.dram), cost.grouped(per.mma))
 end
 
 local function hopper_costs(spec, heads, t)

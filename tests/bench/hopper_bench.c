@@ -6,8 +6,9 @@
  *
  * First each schedule: what one more tile of 64 rows and 64 keys costs a block
  * in cycles of the tensor cores and of the shared-memory port, in bytes that
- * TMA or cp.async takes out of L2 and in warp instructions (a request of 1,024 keys against
- * one of 512); and the instructions of kernel_decode.c's work, requests whole.
+ * TMA or cp.async takes out of L2 and in warp instructions (a request of 1,024
+ * keys against one of 512); and the instructions of kernel_decode.c's work,
+ * requests whole.
  * Then what the planner picks for the usual head counts.  Needs the virtual GPU
  * as an H100 or H200.
  *

@@ -52,8 +52,8 @@ int vg_checks_parse(const char *text, unsigned *checks, char *err,
             snprintf(err, errsize,
                      "VGPU_CHECKS: \"%.*s\" is not a check; allowed: all, "
                      "none, align, uninit, race, async, proxy, copies, grid, "
-                     "release, strict, each with a leading - to exclude it", (int)n,
-                     text);
+                     "release, strict, each with a leading - to exclude it",
+                     (int)n, text);
             return -1;
         }
         bits = minus ? bits & ~names[k].bits : bits | names[k].bits;

@@ -169,8 +169,8 @@ static void knobs_are_in_the_plan(void **state) {
 }
 
 /* A box of the copy engine is whole groups of 8 rows: below, the keys come by
- * cp.async, which needs no tensor map and knows no cluster.  The port then takes
- * what there is of a row: 160 columns, not 192. */
+ * cp.async, which needs no tensor map and knows no cluster.  Of a row comes
+ * what there is, 160 columns, not 192. */
 static void pages_of_less_than_8_keys_come_by_cp_async(void **state) {
     (void)state;
     for (int page = 1; page <= 16; page *= 2) {
