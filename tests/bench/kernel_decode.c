@@ -74,17 +74,22 @@ static int64_t sent_for(const struct num_subject *s,
 
 /* Bytes that the items of a work list copy by cp.async.  With one query token
  * every row sees every key, and the items of a unit have its keys between
- * them. */
-static int64_t copied(const struct decode_task *t, int64_t row_bytes)
+ * them.  Warp-specialised kernels read their queries. */
+static int64_t copied(const struct num_subject *s,
+                      const struct decode_task *t)
 {
+    int64_t row_bytes = (int64_t)num_elem_bytes(s->dtype) *
+                        (s->info.latent + s->info.rope);
+    bool reads_queries = decode_tile_number(s, "cluster") > 0;
     struct decode_totals all = decode_total(t);
     int64_t rows = 0, before = 0;
 
     for (int64_t u = 0; u < all.units; u++) {
         int64_t tile = u % all.row_tiles;
         int64_t own = (int64_t)t->heads - tile * t->rows;
-        rows += decode_unit_items(t, &all, u, before) *
-                (own < t->rows ? own : t->rows);
+        if (!reads_queries)
+            rows += decode_unit_items(t, &all, u, before) *
+                    (own < t->rows ? own : t->rows);
         rows += t->lengths[u / all.row_tiles];
         before += decode_unit_tiles(t, u);
     }
@@ -120,10 +125,8 @@ static int measure(struct num_device *device, const struct decode_kernels *k,
     const struct num_subject *s = &k->decode;
     struct num_case *c = decode_case_make(k, &w->shape, 1);
     struct decode_task task = decode_task_of(c, 0, c->tokens);
-    int64_t row = (int64_t)num_elem_bytes(s->dtype) *
-                  (s->info.latent + s->info.rope);
     int64_t sent = sent_for(s, &task);
-    int64_t floor = sent ? sent : copied(&task, row);
+    int64_t floor = sent ? sent : copied(s, &task);
     struct bench_traffic t;
     double start = now(), seconds;
     const char *why = bench_measure_case(device, c, &t);
