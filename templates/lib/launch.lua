@@ -19,9 +19,19 @@ function M.per(field, n)
     return { arg = field, per = n }
 end
 
--- Axis 1 to 3 with these factors and the hardware's limit.
-function M.axis_of(index, ...)
-    return { factors = { ... }, max = index == 1 and M.MAX_X or M.MAX_YZ }
+-- A grid of these axes, each a list of factors, with `max` where the hardware's limit is not the
+-- one; an axis that is left out has one block.
+function M.grid(x, y, z)
+    local out = {}
+    for i, factors in ipairs({ x, y or {}, z or {} }) do
+        local axis = { factors = {}, max = factors.max or (i == 1 and M.MAX_X or M.MAX_YZ) }
+        for k, factor in ipairs(factors) do
+            axis.factors[k] = factor
+        end
+        axis.factors[1] = axis.factors[1] or M.const(1)
+        out[i] = axis
+    end
+    return out
 end
 
 -- The largest value an axis can have when every count is 2^31 - 1.

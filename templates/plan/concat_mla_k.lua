@@ -116,11 +116,9 @@ function M.plans(spec, arch, heads)
             launch = {
                 block = { 32 * t.groups_per_cta * t.tokens_per_cta, 1, 1 },
                 pdl = arch.pdl,
-                grid = {
-                    launch.axis_of(1, launch.per("tokens", t.tokens_per_cta)),
-                    launch.axis_of(2, launch.const(t.groups // t.groups_per_cta)),
-                    launch.axis_of(3, launch.const(1)),
-                },
+                grid = launch.grid(
+                    { launch.per("tokens", t.tokens_per_cta) },
+                    { launch.const(t.groups // t.groups_per_cta) }),
             },
             cost = costs(spec, heads, t),
             tile = t,

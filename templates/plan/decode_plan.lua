@@ -71,12 +71,8 @@ function M.plans(spec, arch, heads)
             launch = {
                 block = { THREADS, 1, 1 },
                 pdl = false,
-                grid = {
-                    -- One block; none for a batch of zero.
-                    { factors = { launch.per("batch", launch.MAX_X) }, max = 1 },
-                    launch.axis_of(2, launch.const(1)),
-                    launch.axis_of(3, launch.const(1)),
-                },
+                -- One block; none for a batch of zero.
+                grid = launch.grid({ launch.per("batch", launch.MAX_X), max = 1 }),
             },
             cost = costs(),
             tile = { threads = THREADS, work_list = work.numbers() },

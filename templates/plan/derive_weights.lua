@@ -79,11 +79,10 @@ function M.plans(spec, arch, heads)
             launch = {
                 block = { THREADS, 1, 1 },
                 pdl = arch.pdl,
-                grid = {
-                    launch.axis_of(1, launch.const(t.column_tiles)),
-                    launch.axis_of(2, launch.const(heads)),
-                    launch.axis_of(3, launch.const(t.k_tiles + t.v_tiles)),
-                },
+                grid = launch.grid(
+                    { launch.const(t.column_tiles) },
+                    { launch.const(heads) },
+                    { launch.const(t.k_tiles + t.v_tiles) }),
             },
             cost = costs(spec, heads, t),
             tile = t,

@@ -111,12 +111,7 @@ function M.plans(spec, arch, heads)
                 min_ctas = t.ctas,
                 smem_dynamic = t.stages * t.stage,
                 pdl = arch.pdl,
-                grid = {
-                    launch.axis_of(1, launch.per("tokens", t.rows),
-                        launch.per("columns", t.columns)),
-                    launch.axis_of(2, launch.const(1)),
-                    launch.axis_of(3, launch.const(1)),
-                },
+                grid = launch.grid({ launch.per("tokens", t.rows), launch.per("columns", t.columns) }),
             },
             cost = cost(t),
             tile = t,

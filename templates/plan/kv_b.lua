@@ -196,11 +196,7 @@ local function portable(spec, arch, heads, arguments)
             min_ctas = tile.ctas,
             smem_dynamic = tile.stages * tile.stage,
             pdl = arch.pdl,
-            grid = {
-                launch.axis_of(1, launch.per("tokens", tile.rows)),
-                launch.axis_of(2, launch.const(tile.groups)),
-                launch.axis_of(3, launch.const(1)),
-            },
+            grid = launch.grid({ launch.per("tokens", tile.rows) }, { launch.const(tile.groups) }),
         },
         cost = cost(tile, arch),
         tile = tile,

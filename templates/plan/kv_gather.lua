@@ -98,11 +98,7 @@ function M.plans(spec, arch, heads)
             launch = {
                 block = { 32 * WARPS, 1, 1 },
                 pdl = arch.pdl,
-                grid = {
-                    launch.axis_of(1, launch.per("tokens", t.rows_per_cta)),
-                    launch.axis_of(2, launch.const(1)),
-                    launch.axis_of(3, launch.const(1)),
-                },
+                grid = launch.grid({ launch.per("tokens", t.rows_per_cta) }),
             },
             cost = costs(spec, t),
             tile = t,

@@ -97,11 +97,9 @@ local function make(spec, arch, heads, variant, width)
         launch = {
             block = { M.THREADS, 1, 1 },
             pdl = arch.pdl,
-            grid = {
-                launch.axis_of(1, launch.per("tokens", t.tokens_per_block)),
-                launch.axis_of(2, launch.const(t.blocks)),
-                launch.axis_of(3, launch.const(1)),
-            },
+            grid = launch.grid(
+                { launch.per("tokens", t.tokens_per_block) },
+                { launch.const(t.blocks) }),
         },
         cost = costs(spec, t),
         tile = t,

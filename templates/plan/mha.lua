@@ -141,11 +141,10 @@ local function portable(spec, arch, heads, variant)
             min_ctas = t.ctas_per_sm,
             smem_dynamic = t.smem.total,
             pdl = arch.pdl,
-            grid = {
-                launch.axis_of(1, launch.per("max_q", t.m)),
-                launch.axis_of(2, launch.const(heads), launch.const(t.column_chunks)),
-                launch.axis_of(3, launch.per("batch", 1)),
-            },
+            grid = launch.grid(
+                { launch.per("max_q", t.m) },
+                { launch.const(heads), launch.const(t.column_chunks) },
+                { launch.per("batch", 1) }),
         },
         cost = costs(spec, heads, variant, t),
         tile = t,

@@ -76,13 +76,9 @@ function M.plans(spec, arch, heads)
             launch = {
                 block = { 32 * WARPS, 1, 1 },
                 pdl = arch.pdl,
-                grid = {
-                    -- A block per WARPS rows of the launch; rows are (request, token, head).
-                    launch.axis_of(1, launch.per("batch", 1), launch.per("q_len", 1),
-                        launch.const(plan.ceil_div(heads, WARPS))),
-                    launch.axis_of(2, launch.const(1)),
-                    launch.axis_of(3, launch.const(1)),
-                },
+                -- A block per WARPS rows of the launch; rows are (request, token, head).
+                grid = launch.grid({ launch.per("batch", 1), launch.per("q_len", 1),
+                    launch.const(plan.ceil_div(heads, WARPS)) }),
             },
             cost = costs(spec, t),
             tile = t,

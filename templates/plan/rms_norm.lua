@@ -74,11 +74,7 @@ function M.plans(spec, arch, heads)
                 block = { LANES * WARPS, 1, 1 },
                 min_ctas = ctas_per_sm(arch, t.chunks),
                 pdl = arch.pdl,
-                grid = {
-                    launch.axis_of(1, launch.per("tokens", WARPS)),
-                    launch.axis_of(2, launch.const(1)),
-                    launch.axis_of(3, launch.const(1)),
-                },
+                grid = launch.grid({ launch.per("tokens", WARPS) }),
             },
             cost = cost(t),
             tile = t,

@@ -62,11 +62,7 @@ function M.plans(spec, arch, heads)
             launch = {
                 block = { THREADS, 1, 1 },
                 pdl = arch.pdl,
-                grid = {
-                    launch.axis_of(1, launch.per("tokens", 1)),
-                    launch.axis_of(2, launch.per("heads", t.heads)),
-                    launch.axis_of(3, launch.const(1)),
-                },
+                grid = launch.grid({ launch.per("tokens", 1) }, { launch.per("heads", t.heads) }),
             },
             cost = cost(spec, t),
             tile = t,
