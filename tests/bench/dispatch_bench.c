@@ -11,35 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "mla.h"
+#include "host_bench.h"
 
 enum { MOST = 256, ROUNDS = 31, CALLS = 1000 };
-
-/* CPU time: the machine may have other work. */
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-/* Ends the program when a call has failed. */
-static void must(mla_status status, const char *what)
-{
-    if (!status)
-        return;
-    fprintf(stderr, "dispatch-bench: %s: %s\n", what, mla_status_text(status));
-    exit(1);
-}
-
-/* For the median. */
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* CALLS decisions per round, for a single one is shorter than the clock's
  * step. */
@@ -55,8 +30,7 @@ static double measure(const mla_policy *policy, const mla_batch *batch)
             must(mla_dispatch(policy, batch, methods, &d), "dispatch");
         ns[r] = (now_ns() - begin) / CALLS;
     }
-    qsort(ns, ROUNDS, sizeof(*ns), by_value);
-    return ns[ROUNDS / 2];
+    return median(ns, ROUNDS);
 }
 
 /* The same for plans of chunks, which take ten times as long. */
@@ -73,8 +47,7 @@ static double measure_chunks(mla_chunks *chunks, const int32_t *prefix,
                  "chunks");
         ns[r] = (now_ns() - begin) / (CALLS / 10);
     }
-    qsort(ns, ROUNDS, sizeof(*ns), by_value);
-    return ns[ROUNDS / 2];
+    return median(ns, ROUNDS);
 }
 
 static void print(int json, const char *what, int rows, double ns)

@@ -11,35 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "mla.h"
+#include "host_bench.h"
 
 enum { PAGES = 1 << 20, SEQUENCES = 4096, WIDTH = 2560, ROUNDS = 15 };
-
-/* CPU time: the machine may have other work. */
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-/* Ends the program when a call has failed: a wrong figure is worse. */
-static void must(mla_status status, const char *what)
-{
-    if (!status)
-        return;
-    fprintf(stderr, "pool-bench: %s: %s\n", what, mla_status_text(status));
-    exit(1);
-}
-
-/* For the median. */
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* A pool full of sequences, their forks, and what a batch call needs. */
 struct bench {
@@ -135,8 +110,7 @@ static double measure(struct bench *b, size_t figure)
         ns[i] = (now_ns() - begin) / SEQUENCES;
         figures[figure].after(b);
     }
-    qsort(ns, ROUNDS, sizeof(*ns), by_value);
-    return ns[ROUNDS / 2];
+    return median(ns, ROUNDS);
 }
 
 /* Long sequences whose pages are interleaved in the free list. */
