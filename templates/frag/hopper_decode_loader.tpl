@@ -60,6 +60,7 @@ static __device__ __forceinline__ void cursor_next(const ${struct} &a, tile_curs
         cursor_find(a, c, lane);
     }
 }
+@ if t.schedule ~= "a" then -- (a) sends for half of the columns: frag/alternating_loader.tpl
 
 // Sends for the boxes of the cursor's tile, into these stages; they complete at `full`, which
 // expects them already.
@@ -83,3 +84,4 @@ static __device__ __forceinline__ void send_tile(const tile_cursor &c, ${maps[1]
     (void)rope;
 @ end
 }
+@ end

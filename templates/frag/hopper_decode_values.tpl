@@ -88,7 +88,7 @@ for (mla_i32 index = begin; index < end; ++index) {
         if (not_first) {
             ${include("frag/hopper_decode_shrink.tpl", {t = t, O = O})}
         } else if (dead < 64u) {
-            ${include("frag/hopper_decode_zero.tpl", {t = t})}
+            ${include("frag/hopper_decode_zero.tpl", {t = t, columns = "own_columns + STAGE * stage", group_bytes = 1024 * t.blocks, barrier = "VALUES_GROUP + half"})}
         }
 
         // O += P V: ${hs} of 4 k-steps, the rest when the tensor cores have the next scores.

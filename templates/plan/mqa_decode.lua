@@ -24,6 +24,7 @@ local cost = use("lib/cost")
 local launch = use("lib/launch")
 local plan = use("lib/plan")
 local symbol = use("lib/symbol")
+local alternating = use("plan/hopper_alternating")
 local hopper = use("plan/hopper_decode")
 local tile = use("plan/decode_tile")
 
@@ -120,7 +121,14 @@ local function hopper_costs(spec, heads, t)
     return c.pairs
 end
 
--- The warp-specialised kernels of sm_90a, or nil and why there are none.
+-- What a schedule on sm_90a is written in, and its cost block.
+local SCHEDULES = {
+    a = { template = "kernel/mqa_decode_alternating.cu.tpl", costs = alternating.costs },
+    b = { template = "kernel/mqa_decode_hopper.cu.tpl", costs = hopper_costs },
+    c = { template = "kernel/mqa_decode_hopper.cu.tpl", costs = hopper_costs },
+}
+
+-- The kernels of sm_90a for TMA and wgmma, or nil and why there are none.
 local function hopper_plans(spec, arch, heads)
     local tiles, why = hopper.tiles(spec, arch, heads)
     if not tiles then
@@ -130,7 +138,7 @@ local function hopper_plans(spec, arch, heads)
     for _, t in ipairs(tiles) do
         out[#out + 1] = plan.new(spec, arch, heads, "mqa_decode", {
             variant = t.name,
-            template = "kernel/mqa_decode_hopper.cu.tpl",
+            template = SCHEDULES[t.schedule].template,
             args = arguments(spec),
             launch = {
                 block = { t.threads, 1, 1 },
@@ -145,7 +153,7 @@ local function hopper_plans(spec, arch, heads)
                     launch.axis_of(3, launch.const(1)),
                 },
             },
-            cost = hopper_costs(spec, heads, t),
+            cost = SCHEDULES[t.schedule].costs(spec, heads, t),
             tile = t,
         })
     end

@@ -1,0 +1,124 @@
+@ -- SPDX-License-Identifier: Apache-2.0
+@ -- One of the two groups: S and P of its tile of a pair, its half of O.  Inputs: t, d, H, dtype, item,
+@ -- struct, lse; half, 0 for the group that has a pair's first tile, 1 for the other.
+@ local wgmma = use("frag/hopper_wgmma")
+@ local O, S = wgmma.names("o", d.latent // 4), wgmma.names("s", 32)
+@ local first = half == 0
+@ local maps = "&kv_map" .. (t.rope_blocks > 0 and ", &rope_map" or "")
+@ local function values(tile, own, fresh)
+@     return include("frag/alternating_values.tpl", {t = t, dtype = dtype, O = O, tile = tile, half = half, own = own, maker = 1 - half, fresh = fresh})
+@ end
+@ local function refill(tile)
+@     return string.format("refill<%d>(a, next, %s, base + STAGES + STAGE * (%s), base + FULL + 16u * (%s), lane);", half, maps, tile, tile)
+@ end
+@ local shrink = include("frag/alternating_shrink.tpl", {O = O, flies = not first})
+@ local softmax = include("frag/hopper_decode_softmax.tpl", {t = t, H = H, dtype = dtype, told = "reference", rows = "REFERENCE" .. (first and "" or " + 256u"), flag = "GROWN" .. (first and "" or " + 16u"), own = shrink})
+@ local weights = include("frag/hopper_decode_weights.tpl", {free = false, to = "base + WEIGHTS + " .. (first and "" or "8192u + ") .. "weights_place()", ready = first and "P_READY" or "P_READY + 1", threads = t.threads})
+@ local function follow(flies)
+@     return include("frag/alternating_follow.tpl", {t = t, maker = 1 - half, O = O, flies = flies})
+@ end
+@ local zero = include("frag/hopper_decode_zero.tpl", {t = t, columns = "base + STAGES + " .. (first and "" or "HALF_BYTES + ") .. "STAGE * (turn % 2u)", group_bytes = 1024 * t.half, barrier = first and "ONE_GROUP" or "ONE_GROUP + 1"})
+const mla_u32 lane = thread % 32u;
+const mla_i32 begin = a.item_begin[list_number()];
+const mla_i32 end = a.item_begin[list_number() + 1];
+
+// The first warp sends for the first two tiles; then, as soon as a tile's P V has been added, for
+// the one that takes its place.
+tile_cursor next;
+next.item = thread < 32u ? begin : end;
+next.end = end;
+if (thread < 32u) {
+    cursor_find(a, next, lane);
+    ${refill("0u")}
+    ${refill("1u")}
+}
+mla_u32 turn = 0; // tiles so far: a tile's number says its stage and the parity of its barriers
+
+#pragma unroll 1
+for (mla_i32 index = begin; index < end; ++index) {
+    mla_i32 left;  // tiles from this group's on that are left
+    mla_i32 clear; // up to so many of them every row sees every key
+    mla_u32 dead;  // the first dead row of the item's first tile, 64 if there is none; then 65
+    {
+        const work_item w = item_at(a, index);
+        if (w.tiles <= 0) {
+            fill_unit(a, w.request, w.first_row, threadIdx.x, ${t.threads}u, w.slot == ${use("lib/work_list").REFUSED});
+            continue;
+        }
+        left = w.tiles${first and "" or " - 1"};
+        const mla_u32 all_see = (mla_u32)(w.seen + token_of(a, w.first_row));
+        clear = (mla_i32)((all_see < w.end_key ? all_see : w.end_key) / 64u) - w.first_tile;
+        dead = w.end_key - (mla_u32)(w.first_tile + w.tiles - 1) * 64u;
+    }
+    ${include("frag/hopper_decode_queries.tpl", {t = t, H = H, first = half, every = 2, barrier = "group_sync<" .. t.threads .. ">(BOTH)"})}
+@ if t.q_shared == 0 then
+    group_sync<${t.threads}>(BOTH); // both have read the other's sums of the item before
+@ end
+
+    // Per row: the exponent's reference, far below every score at first, and the sum of this
+    // group's P.
+    float reference0 = -1e30f, reference1 = -1e30f;
+    float sum0 = 0.0f, sum1 = 0.0f;
+@ if t.rounded then
+    float rounded0 = 0.0f, rounded1 = 0.0f;
+@ end
+    ${wgmma.declare(O)}
+    ${wgmma.declare(S)}
+    mla_u32 ${table.concat(wgmma.names("p", 16), ", ")};
+
+#pragma unroll 1
+@ if first then
+    for (; left > 0; left -= 2) {
+        const mla_u32 not_first = dead > 64u ? 1u : 0u;
+        {
+            const mla_u32 tile = turn;
+            ${include("frag/alternating_scores.tpl", {t = t, dtype = dtype, S = S})}
+        }
+        ${softmax}
+        ${weights}
+        if (dead < 64u) {
+            ${zero}
+        }
+        ${values("turn", true, "not_first")}
+        if (left > 1) {
+            group_sync<${t.threads}>(P_READY + 1);
+            ${follow(true)}
+            ${values("(turn + 1u)", false, false)}
+            ${wgmma.wait({}, 1)}
+            ${refill("turn % 2u")}
+            ++turn;
+        }
+        ${wgmma.wait(O, 0)}
+        ${refill("turn % 2u")}
+        ++turn;
+        dead = 65u;
+    }
+@ else
+    for (; left >= 0; left -= 2) {
+        const mla_u32 not_first = dead > 64u ? 1u : 0u;
+        if (left > 0) {
+            const mla_u32 tile = turn + 1u;
+            ${include("frag/alternating_scores.tpl", {t = t, dtype = dtype, S = S})}
+        }
+        group_sync<${t.threads}>(P_READY);
+        ${follow(false)}
+        if (dead < 64u) {
+            ${zero}
+        }
+        ${values("turn", false, "not_first")}
+        if (left > 0) {
+            ${softmax}
+            ${weights}
+            ${values("(turn + 1u)", true, false)}
+            ${wgmma.wait({}, 1)}
+            ${refill("turn % 2u")}
+            ++turn;
+        }
+        ${wgmma.wait(O, 0)}
+        ${refill("turn % 2u")}
+        ++turn;
+        dead = 65u;
+    }
+@ end
+    ${include("frag/alternating_finish.tpl", {t = t, d = d, H = H, lse = lse, half = half})}
+}

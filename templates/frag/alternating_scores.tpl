@@ -1,0 +1,33 @@
+@ -- SPDX-License-Identifier: Apache-2.0
+@ -- S = Q K^T of the group's own tile, begun when the first half of its columns is there.  Inputs: t,
+@ -- dtype, S (names); in the text `tile`, its number.
+@ local wgmma = use("frag/hopper_wgmma")
+@ local halves = {{}, {}}
+@ for k = 0, t.steps - 1 do
+@     local block, at = k // 4, 2 * (k % 4)
+@     local b = {"rope_keys", 512 * (block - t.blocks) + at}
+@     if block < t.blocks then
+@         -- The second half is where another row group of the first would follow the last.
+@         b = {"keys", (block < t.half and 64 * block or t.half_bytes // 16 + 64 * (block - t.half)) + at}
+@     end
+@     local q = "q" .. k
+@     local a = k < t.q_registers and {q .. ".x", q .. ".y", q .. ".z", q .. ".w"} or {"queries", 128 * (k - t.q_registers)}
+@     local half = halves[block < t.half and 1 or 2]
+@     half[#half + 1] = {a = a, b = b}
+@ end
+const mla_u32 full = base + FULL + 16u * (tile % 2u);
+const mla_u32 parity = tile / 2u % 2u;
+const mla_u64 keys =
+    matrix_descriptor(base + STAGES + STAGE * (tile % 2u), 16u, ${1024 * t.half}u, 1u);
+@ if t.rope_blocks > 0 then
+const mla_u64 rope_keys = matrix_descriptor(
+    base + STAGES + 2 * HALF_BYTES + STAGE * (tile % 2u), 16u, 1024u, 1u);
+@ end
+@ if t.q_shared > 0 then
+const mla_u64 queries = matrix_descriptor(base + QUERIES, 16u, 256u, 3u);
+@ end
+mbarrier_wait(full, parity);
+${wgmma.batch{dtype = dtype, acc = S, fresh = true, steps = halves[1], fence = true, commit = false}}
+mbarrier_wait(full + 8u, parity);
+${wgmma.batch{dtype = dtype, acc = S, fresh = false, steps = halves[2], fence = true, commit = true}}
+${wgmma.wait(S, 0)}
