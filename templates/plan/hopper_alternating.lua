@@ -19,11 +19,11 @@
 -- P1 V1, 1,024 cycles, or the next S0, 1,152.  S begins when the first half is there.
 --
 -- Floor per tile, in cycles of an SM (4,096 FLOP of wgmma, 128 bytes of shared memory each), at
--- 576 / 512 with 12 of 36 k-steps of Q in registers:
+-- 576 / 512 with 11 of 36 k-steps of Q in registers:
 --
 --   MMA   32 per k-step of S, R/4 per k-step of P V and group: 2,176
---   port  TMA writes the tile 73,728, S reads it 73,728 and 24 k-steps of Q 49,152, P V reads V
---         65,536 and one P 8,192, P is written 8,192: 278,528 bytes, 2,176
+--   port  TMA writes the tile 73,728, S reads it 73,728 and 25 k-steps of Q 51,200, P V reads V
+--         65,536 and one P 8,192, P is written 8,192: 280,576 bytes, 2,192
 --
 -- With one block of Q in registers, four k-steps, the port would take 2,304.  (b) takes 1,936: there
 -- one group alone reads Q, and has 31 k-steps in registers.
@@ -32,10 +32,10 @@
 --
 --   2 stages    147,456   2 x ([8 row groups][4 blocks of 64 columns][8][128 B]) and the rope
 --   P0, P1       16,384   128-byte swizzle
---   Q            49,152   24 k-steps, 32-byte swizzle
+--   Q            51,200   25 k-steps, 32-byte swizzle
 --   rows          1,024   references of the exponents, sums
 --   flags, FULL      64   an mbarrier per stage and half
---   in all      214,080   of 232,448
+--   in all      216,128   of 232,448
 
 local cost = use("lib/cost")
 local latent = use("plan/hopper_latent")
@@ -47,7 +47,7 @@ local ROWS, KEYS, BLOCK = latent.ROWS, latent.KEYS, latent.BLOCK
 local THREADS = 256
 local STAGES = 2
 local REGISTERS = 255 -- of a thread: what an instruction can name
-local SPARE = 5 -- registers that ptxas wants beyond those that wgmma and P need
+local SPARE = 7 -- registers that ptxas wants beyond those that wgmma and P need
 
 -- k-steps of Q that fit into registers beside O, S and the P that S becomes.
 local function steps_in_registers(steps, o, rounded)
