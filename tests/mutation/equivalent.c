@@ -6,6 +6,9 @@
 
 #include "mutation.h"
 
+#define SAME_SUM "the same accumulators again; ptxas would put one there "\
+                 "(C7519)"
+
 /* Of all kernels but mqa_decode's on sm_90a.  nth: among the sites of that
  * opcode and kind; nope, v: widths of a head, 0 for any.
  *
@@ -120,8 +123,17 @@ static const struct equivalent hopper_decode[] = {
     {"mqa_decode", "", "barrier.cta.sync.aligned", -1, MUTATION_REMOVED,
      "holds work of the tensor cores back, no data", 0, 0},
     {"mqa_decode", "", "wgmma.fence.sync.aligned", -1, MUTATION_REMOVED,
-     "the same accumulators again; ptxas would put one there (C7519)", 0, 0},
+     SAME_SUM, 0, 0},
 };
+
+/* And those of its two alternating groups: the second half of S, per group. */
+static const struct equivalent alternating_decode[] = {
+    {"mqa_decode", "", "wgmma.fence.sync.aligned", 2, MUTATION_REMOVED,
+     SAME_SUM, 0, 0},
+    {"mqa_decode", "", "wgmma.fence.sync.aligned", 6, MUTATION_REMOVED,
+     SAME_SUM, 0, 0},
+};
+enum { ALTERNATING_THREADS = 256 };
 
 /* Whether the site is the entry's, whatever the kernel. */
 static bool is_site(const struct equivalent *e, const struct mutation_site *s)
@@ -132,20 +144,30 @@ static bool is_site(const struct equivalent *e, const struct mutation_site *s)
            e->kind == s->kind;
 }
 
-/* The reason, or NULL: these entries hold for every variant. */
-static const char *in_hopper_decode(const struct mutation_site *s)
+/* The reason in a list whose entries hold for every variant, or NULL. */
+static const char *in_list(const struct equivalent *list, size_t count,
+                           const struct mutation_site *s)
 {
-    for (size_t i = 0; i < sizeof(hopper_decode) / sizeof(hopper_decode[0]);
-         i++)
-        if (is_site(&hopper_decode[i], s))
-            return hopper_decode[i].reason;
+    for (size_t i = 0; i < count; i++)
+        if (is_site(&list[i], s))
+            return list[i].reason;
     return NULL;
+}
+
+#define LENGTH(list) (sizeof(list) / sizeof((list)[0]))
+
+static const char *in_hopper_decode(const mla_kernel_info *k,
+                                    const struct mutation_site *s)
+{
+    return k->block[0] == ALTERNATING_THREADS
+               ? in_list(alternating_decode, LENGTH(alternating_decode), s)
+               : in_list(hopper_decode, LENGTH(hopper_decode), s);
 }
 
 const char *mutation_equivalent(const mla_kernel_info *k,
                                 const struct mutation_site *s)
 {
-    for (size_t i = 0; i < sizeof(equivalents) / sizeof(equivalents[0]); i++) {
+    for (size_t i = 0; i < LENGTH(equivalents); i++) {
         const struct equivalent *e = &equivalents[i];
         if (strcmp(e->family, k->family) == 0 &&
             strcmp(e->variant, k->variant) == 0 &&
@@ -155,6 +177,6 @@ const char *mutation_equivalent(const mla_kernel_info *k,
     }
     return strcmp(k->family, "mqa_decode") == 0 &&
                    strcmp(k->arch, "sm_90a") == 0
-               ? in_hopper_decode(s)
+               ? in_hopper_decode(k, s)
                : NULL;
 }
