@@ -8,8 +8,13 @@
 @ local function values(tile, own, fresh)
 @     return include("frag/alternating_values.tpl", {t = t, dtype = dtype, O = O, tile = tile, half = half, own = own, maker = 1 - half, fresh = fresh})
 @ end
+@ local own_group = first and "GROUP" or "GROUP + 2"
 @ local function refill(tile)
-@     return string.format("refill<%d>(a, next, %s, base + STAGES + STAGE * (%s), base + FULL + 16u * (%s), lane);", half, maps, tile, tile)
+@     return string.format("refill<%d>(a, next, %s, base, %s, thread);", half, maps, tile)
+@ end
+@ -- A tile's P V has been added by this warp; when it has been by all four, the first one sends.
+@ local function pass(tile, barrier)
+@     return include("frag/alternating_pass.tpl", {barrier = barrier, send = refill(tile)})
 @ end
 @ local shrink = include("frag/alternating_shrink.tpl", {O = O, flies = not first})
 @ local softmax = include("frag/hopper_decode_softmax.tpl", {t = t, H = H, dtype = dtype, told = "reference", rows = "REFERENCE" .. (first and "" or " + 256u"), flag = "GROWN" .. (first and "" or " + 16u"), own = shrink})
@@ -17,8 +22,7 @@
 @ local function follow(flies)
 @     return include("frag/alternating_follow.tpl", {t = t, maker = 1 - half, O = O, flies = flies})
 @ end
-@ local zero = include("frag/hopper_decode_zero.tpl", {t = t, columns = "base + STAGES + " .. (first and "" or "HALF_BYTES + ") .. "STAGE * (turn % 2u)", group_bytes = 1024 * t.half, barrier = first and "ONE_GROUP" or "ONE_GROUP + 1"})
-const mla_u32 lane = thread % 32u;
+@ local zero = include("frag/hopper_decode_zero.tpl", {t = t, columns = "base + STAGES + " .. (first and "" or "HALF_BYTES + ") .. "STAGE * (turn % 2u)", group_bytes = 1024 * t.half, barrier = own_group})
 const mla_i32 begin = a.item_begin[list_number()];
 const mla_i32 end = a.item_begin[list_number() + 1];
 
@@ -28,7 +32,7 @@ tile_cursor next;
 next.item = thread < 32u ? begin : end;
 next.end = end;
 if (thread < 32u) {
-    cursor_find(a, next, lane);
+    cursor_find(a, next, thread);
     ${refill("0u")}
     ${refill("1u")}
 }
@@ -77,6 +81,7 @@ for (mla_i32 index = begin; index < end; ++index) {
         ${softmax}
         ${weights}
         if (dead < 64u) {
+            group_sync<128>(GROUP); // all of S is out of the tensor cores
             ${zero}
         }
         ${values("turn", true, "not_first")}
@@ -85,11 +90,11 @@ for (mla_i32 index = begin; index < end; ++index) {
             ${follow(true)}
             ${values("(turn + 1u)", false, false)}
             ${wgmma.wait({}, 1)}
-            ${refill("turn % 2u")}
+            ${pass("turn % 2u", first and "GROUP + 1" or "GROUP + 3")}
             ++turn;
         }
         ${wgmma.wait(O, 0)}
-        ${refill("turn % 2u")}
+        ${pass("turn % 2u", own_group)}
         ++turn;
         dead = 65u;
     }
@@ -111,11 +116,11 @@ for (mla_i32 index = begin; index < end; ++index) {
             ${weights}
             ${values("(turn + 1u)", true, false)}
             ${wgmma.wait({}, 1)}
-            ${refill("turn % 2u")}
+            ${pass("turn % 2u", first and "GROUP + 1" or "GROUP + 3")}
             ++turn;
         }
         ${wgmma.wait(O, 0)}
-        ${refill("turn % 2u")}
+        ${pass("turn % 2u", own_group)}
         ++turn;
         dead = 65u;
     }

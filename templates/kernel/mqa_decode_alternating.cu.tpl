@@ -60,7 +60,8 @@ enum {
 enum {
     P_READY = 1, // the first group's P is in shared memory, and its references; 2: the second's
     BOTH = 3, // both groups are here
-    ONE_GROUP = 4, // all of the first group are; 5: of the second
+    GROUP = 4, // all warps of the first group are; 6: of the second
+    // 5, 7: they are through with the first of a pair's two P V, of which two may be waited for.
 };
 
 ${include("frag/hopper_decode_item.tpl", shape)}
