@@ -5,16 +5,16 @@
 @ local O, S = wgmma.names("o", d.latent // 4), wgmma.names("s", 32)
 @ local first = half == 0
 @ local maps = "&kv_map" .. (t.rope_blocks > 0 and ", &rope_map" or "")
-@ local function values(tile, own, fresh)
-@     return include("frag/alternating_values.tpl", {t = t, dtype = dtype, O = O, tile = tile, half = half, own = own, maker = 1 - half, fresh = fresh})
+@ local function values(stage, own, fresh)
+@     return include("frag/alternating_values.tpl", {t = t, dtype = dtype, O = O, stage = stage, half = half, own = own, maker = 1 - half, fresh = fresh})
 @ end
-@ local own_group = first and "GROUP" or "GROUP + 2"
-@ local function refill(tile)
-@     return string.format("refill<%d>(a, next, %s, base, %s, thread);", half, maps, tile)
+@ local own_group = first and "GROUP" or "GROUP + 2u"
+@ local function refill(stage)
+@     return string.format("refill<%d>(a, %s, base, %s, thread);", half, maps, stage)
 @ end
-@ -- A tile's P V has been added by this warp; when it has been by all four, the first one sends.
-@ local function pass(tile, barrier)
-@     return include("frag/alternating_pass.tpl", {barrier = barrier, send = refill(tile)})
+@ -- This warp has added the P V of a stage; when all four have, the first one sends.
+@ local function pass(stage, barrier)
+@     return include("frag/alternating_pass.tpl", {barrier = barrier, send = refill(stage)})
 @ end
 @ local shrink = include("frag/alternating_shrink.tpl", {O = O, flies = not first})
 @ local softmax = include("frag/hopper_decode_softmax.tpl", {t = t, H = H, dtype = dtype, told = "reference", rows = "REFERENCE" .. (first and "" or " + 256u"), flag = "GROWN" .. (first and "" or " + 16u"), own = shrink})
@@ -22,21 +22,23 @@
 @ local function follow(flies)
 @     return include("frag/alternating_follow.tpl", {t = t, maker = 1 - half, O = O, flies = flies})
 @ end
-@ local zero = include("frag/hopper_decode_zero.tpl", {t = t, columns = "base + STAGES + " .. (first and "" or "HALF_BYTES + ") .. "STAGE * (turn % 2u)", group_bytes = 1024 * t.half, barrier = own_group})
+@ local zero = include("frag/hopper_decode_zero.tpl", {t = t, columns = "base + STAGES" .. (first and "" or " + HALF_BYTES"), group_bytes = 1024 * t.half, barrier = own_group})
 const mla_i32 begin = a.item_begin[list_number()];
 const mla_i32 end = a.item_begin[list_number() + 1];
 
-// The first warp sends for the first two tiles; then, as soon as a tile's P V has been added, for
-// the one that takes its place.
-tile_cursor next;
-next.item = thread < 32u ? begin : end;
-next.end = end;
+// The first warp sends for the first tile of each stage; then, as soon as a tile's P V has been
+// added, for the one that takes its place.
 if (thread < 32u) {
-    cursor_find(a, next, thread);
-    ${refill("0u")}
-    ${refill("1u")}
+    for (mla_u32 stage = 0; stage < 2u; ++stage) {
+        tile_cursor next;
+        next.item = begin;
+        next.end = end;
+        cursor_seek(a, next, stage, thread);
+        kept(base + CURSORS + ${half > 0 and "2048u + " or ""}1024u * stage + 32u * thread, next);
+        ${refill("stage")}
+    }
 }
-mla_u32 turn = 0; // tiles so far: a tile's number says its stage and the parity of its barriers
+mla_u32 parity = 0; // of the barriers of this group's own stage
 
 #pragma unroll 1
 for (mla_i32 index = begin; index < end; ++index) {
@@ -75,8 +77,7 @@ for (mla_i32 index = begin; index < end; ++index) {
     for (; left > 0; left -= 2) {
         const mla_u32 not_first = dead > 64u ? 1u : 0u;
         {
-            const mla_u32 tile = turn;
-            ${include("frag/alternating_scores.tpl", {t = t, dtype = dtype, S = S})}
+            ${include("frag/alternating_scores.tpl", {t = t, dtype = dtype, S = S, stage = half})}
         }
         ${softmax}
         ${weights}
@@ -84,44 +85,39 @@ for (mla_i32 index = begin; index < end; ++index) {
             group_sync<128>(GROUP); // all of S is out of the tensor cores
             ${zero}
         }
-        ${values("turn", true, "not_first")}
+        ${values(0, true, "not_first")}
         if (left > 1) {
             group_sync<${t.threads}>(P_READY + 1);
             ${follow(true)}
-            ${values("(turn + 1u)", false, false)}
+            ${values(1, false, false)}
             ${wgmma.wait({}, 1)}
-            ${pass("turn % 2u", first and "GROUP + 1" or "GROUP + 3")}
-            ++turn;
+            ${pass("0u", own_group .. " + 1u")}
         }
         ${wgmma.wait(O, 0)}
-        ${pass("turn % 2u", own_group)}
-        ++turn;
+        ${pass("left > 1 ? 1u : 0u", own_group .. " + (left > 1 ? 0u : 1u)")}
         dead = 65u;
     }
 @ else
     for (; left >= 0; left -= 2) {
         const mla_u32 not_first = dead > 64u ? 1u : 0u;
         if (left > 0) {
-            const mla_u32 tile = turn + 1u;
-            ${include("frag/alternating_scores.tpl", {t = t, dtype = dtype, S = S})}
+            ${include("frag/alternating_scores.tpl", {t = t, dtype = dtype, S = S, stage = half})}
         }
         group_sync<${t.threads}>(P_READY);
         ${follow(false)}
         if (dead < 64u) {
             ${zero}
         }
-        ${values("turn", false, "not_first")}
+        ${values(0, false, "not_first")}
         if (left > 0) {
             ${softmax}
             ${weights}
-            ${values("(turn + 1u)", true, false)}
+            ${values(1, true, false)}
             ${wgmma.wait({}, 1)}
-            ${pass("turn % 2u", first and "GROUP + 1" or "GROUP + 3")}
-            ++turn;
+            ${pass("0u", own_group .. " + 1u")}
         }
         ${wgmma.wait(O, 0)}
-        ${pass("turn % 2u", own_group)}
-        ++turn;
+        ${pass("left > 0 ? 1u : 0u", own_group .. " + (left > 0 ? 0u : 1u)")}
         dead = 65u;
     }
 @ end

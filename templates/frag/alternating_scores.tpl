@@ -1,6 +1,6 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- S = Q K^T of the group's own tile, begun when the first half of its columns is there.  Inputs: t,
-@ -- dtype, S (names); in the text `tile`, its number.
+@ -- dtype, S (names), stage; in the text `parity` of the stage's barriers.
 @ local wgmma = use("frag/hopper_wgmma")
 @ local halves = {{}, {}}
 @ for k = 0, t.steps - 1 do
@@ -15,19 +15,18 @@
 @     local half = halves[block < t.half and 1 or 2]
 @     half[#half + 1] = {a = a, b = b}
 @ end
-const mla_u32 full = base + FULL + 16u * (tile % 2u);
-const mla_u32 parity = tile / 2u % 2u;
 const mla_u64 keys =
-    matrix_descriptor(base + STAGES + STAGE * (tile % 2u), 16u, ${1024 * t.half}u, 1u);
+    matrix_descriptor(base + STAGES${stage > 0 and " + STAGE" or ""}, 16u, ${1024 * t.half}u, 1u);
 @ if t.rope_blocks > 0 then
-const mla_u64 rope_keys = matrix_descriptor(
-    base + STAGES + 2 * HALF_BYTES + STAGE * (tile % 2u), 16u, 1024u, 1u);
+const mla_u64 rope_keys =
+    matrix_descriptor(base + STAGES + 2 * HALF_BYTES${stage > 0 and " + STAGE" or ""}, 16u, 1024u, 1u);
 @ end
 @ if t.q_shared > 0 then
 const mla_u64 queries = matrix_descriptor(base + QUERIES, 16u, 256u, 3u);
 @ end
-mbarrier_wait(full, parity);
+mbarrier_wait(base + FULL${stage > 0 and " + 16u" or ""}, parity);
 ${wgmma.batch{dtype = dtype, acc = S, fresh = true, steps = halves[1], fence = true, commit = false}}
-mbarrier_wait(full + 8u, parity);
+mbarrier_wait(base + FULL + ${16 * stage + 8}u, parity);
 ${wgmma.batch{dtype = dtype, acc = S, fresh = false, steps = halves[2], fence = true, commit = true}}
 ${wgmma.wait(S, 0)}
+parity ^= 1u;

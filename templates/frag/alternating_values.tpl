@@ -1,6 +1,6 @@
 @ -- SPDX-License-Identifier: Apache-2.0
-@ -- O += P V, the group's half of the columns, sent off.  Inputs: t, dtype, O (names), tile (text, its
-@ -- number), half, own (P is in this group's registers), maker (else whose it is), fresh.
+@ -- O += P V, the group's half of the columns, sent off.  Inputs: t, dtype, O (names), stage, half, own
+@ -- (P is in this group's registers), maker (else whose it is), fresh.
 @ local wgmma = use("frag/hopper_wgmma")
 @ local steps = {}
 @ for k = 0, 3 do
@@ -15,6 +15,6 @@
     const mla_u64 weights = matrix_descriptor(base + WEIGHTS${maker > 0 and " + " .. 8192 * maker .. "u" or ""}, 16u, 1024u, 1u);
 @ end
     const mla_u64 columns = matrix_descriptor(
-        base + STAGES + ${half > 0 and "HALF_BYTES + " or ""}STAGE * (${tile} % 2u), 1024u, ${1024 * t.half}u, 1u);
+        base + STAGES${half > 0 and " + HALF_BYTES" or ""}${stage > 0 and " + STAGE" or ""}, 1024u, ${1024 * t.half}u, 1u);
     ${wgmma.batch{dtype = dtype, acc = O, fresh = fresh, steps = steps, trans_b = true, fence = true, commit = true}}
 }

@@ -48,6 +48,7 @@ static __device__ __forceinline__ void cursor_find(const ${struct} &a, tile_curs
         }
     }
 }
+@ if t.schedule ~= "a" then -- (a) goes on by stages: frag/alternating_loader.tpl
 
 static __device__ __forceinline__ void cursor_next(const ${struct} &a, tile_cursor &c,
                                                    mla_u32 lane)
@@ -60,7 +61,6 @@ static __device__ __forceinline__ void cursor_next(const ${struct} &a, tile_curs
         cursor_find(a, c, lane);
     }
 }
-@ if t.schedule ~= "a" then -- (a) sends for half of the columns: frag/alternating_loader.tpl
 
 // Sends for the boxes of the cursor's tile, into these stages; they complete at `full`, which
 // expects them already.

@@ -53,6 +53,7 @@ enum {
     REFERENCE = ${t.smem.reference}, // per group and row: the exponent's reference since its last tile
     GROWN = ${t.smem.grown}, // per group and warp of rows: whether that tile raised some row's
     SUMS = ${t.smem.sums}, // per group and row, at the end
+    CURSORS = ${t.smem.cursors}, // per group, stage and lane of its first warp: the tile to send for next
     FULL = ${t.smem.full}, // mbarrier per stage and half: the columns are there
 };
 
@@ -61,7 +62,7 @@ enum {
     P_READY = 1, // the first group's P is in shared memory, and its references; 2: the second's
     BOTH = 3, // both groups are here
     GROUP = 4, // all warps of the first group are; 6: of the second
-    // 5, 7: they are through with the first of a pair's two P V, of which two may be waited for.
+    // 5, 7: they are through with stage 0; 4 and 6 else say so of stage 1.
 };
 
 ${include("frag/hopper_decode_item.tpl", shape)}

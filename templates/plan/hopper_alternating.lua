@@ -13,10 +13,11 @@
 -- row's exponent goes from group to group with the tiles, so that both know the same one.  A last
 -- tile without a partner is group 0's; group 1 then only adds its P V.
 --
--- There is room for two tiles of keys.  A stage has three parts: the columns of V in two halves,
--- and the rope behind the second.  A group sends for the half that it alone reads as V as soon
--- as it is through with it, so a stage fills while the other tile of the pair is worked on:
--- P1 V1, 1,024 cycles, or the next S0, 1,152.  S begins when the first half is there.
+-- There is room for two tiles of keys, one for either group's S.  A stage has three parts: the
+-- columns of V in two halves, and the rope behind the second.  A group sends for the half that
+-- it alone reads as V as soon as it is through with it, so a stage fills while the other tile of
+-- the pair is worked on: P1 V1, 1,024 cycles, or the next S0, 1,152.  S begins when the first
+-- half is there.
 --
 -- Floor per tile, in cycles of an SM (4,096 FLOP of wgmma, 128 bytes of shared memory each), at
 -- 576 / 512 with 11 of 36 k-steps of Q in registers:
@@ -35,7 +36,8 @@
 --   Q            51,200   25 k-steps, 32-byte swizzle
 --   rows          1,024   references of the exponents, sums
 --   flags, FULL      64   an mbarrier per stage and half
---   in all      216,128   of 232,448
+--   cursors       4,096   which tile a group sends for next, per stage and lane of a warp
+--   in all      220,224   of 232,448
 
 local cost = use("lib/cost")
 local latent = use("plan/hopper_latent")
@@ -47,7 +49,7 @@ local ROWS, KEYS, BLOCK = latent.ROWS, latent.KEYS, latent.BLOCK
 local THREADS = 256
 local STAGES = 2
 local REGISTERS = 255 -- of a thread: what an instruction can name
-local SPARE = 7 -- registers that ptxas wants beyond those that wgmma and P need
+local SPARE = 9 -- registers that ptxas wants beyond those that wgmma and P need
 
 -- k-steps of Q that fit into registers beside O, S and the P that S becomes.
 local function steps_in_registers(steps, o, rounded)
@@ -63,6 +65,7 @@ local function memory_map(t)
     place("reference", 2 * ROWS * 4)
     place("sums", (t.rounded and 3 or 2) * ROWS * 4)
     place("grown", 2 * 16)
+    place("cursors", 2 * STAGES * 32 * 32)
     place("full", STAGES * 2 * 8)
     return map
 end
