@@ -10,7 +10,7 @@
 @ end
 @ local own_group = first and "GROUP" or "GROUP + 2u"
 @ local function refill(stage)
-@     return string.format("refill<%d>(a, %s, base, %s, thread);", half, maps, stage)
+@     return string.format("refill<%d>(a, %s, base, end, %s, thread);", half, maps, stage)
 @ end
 @ -- This warp has added the P V of a stage; when all four have, the first one sends.
 @ local function pass(stage, barrier)
@@ -28,13 +28,13 @@ const mla_i32 end = a.item_begin[list_number() + 1];
 
 // The first warp sends for the first tile of each stage; then, as soon as a tile's P V has been
 // added, for the one that takes its place.
-if (thread < 32u) {
+if (thread < ${t.boxes}u) {
     for (mla_u32 stage = 0; stage < 2u; ++stage) {
         tile_cursor next;
         next.item = begin;
         next.end = end;
         cursor_seek(a, next, stage, thread);
-        kept(base + CURSORS + ${half > 0 and "2048u + " or ""}1024u * stage + 32u * thread, next);
+        kept(base + CURSORS + CURSOR * (${half > 0 and "2u + " or ""}stage) + 32u * thread, next);
         ${refill("stage")}
     }
 }

@@ -23,15 +23,16 @@ static __device__ __forceinline__ void cursor_seek(const ${struct} &a, tile_curs
 }
 
 // O, S and Q fill the registers, so a lane's cursor waits in shared memory until it is needed.
-static __device__ __forceinline__ tile_cursor taken(mla_u32 from)
+static __device__ __forceinline__ tile_cursor taken(mla_u32 from, mla_i32 end)
 {
     tile_cursor c;
+    c.end = end;
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(c.item), "=r"(c.end), "=r"(c.tile), "=r"(c.first_tile)
+                 : "=r"(c.item), "=r"(c.tile), "=r"(c.first_tile), "=r"(c.request)
                  : "r"(from)
                  : "memory");
-    asm volatile("ld.shared.v2.b32 {%0, %1}, [%3+16];\n\tld.shared.b32 %2, [%3+24];"
-                 : "=r"(c.request), "=r"(c.end_key), "=r"(c.page)
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2+16];"
+                 : "=r"(c.end_key), "=r"(c.page)
                  : "r"(from)
                  : "memory");
     return c;
@@ -40,9 +41,9 @@ static __device__ __forceinline__ tile_cursor taken(mla_u32 from)
 static __device__ __forceinline__ void kept(mla_u32 to, const tile_cursor &c)
 {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n\t"
-                 "st.shared.v2.b32 [%0+16], {%5, %6};\n\tst.shared.b32 [%0+24], %7;"
+                 "st.shared.v2.b32 [%0+16], {%5, %6};"
                  :
-                 : "r"(to), "r"(c.item), "r"(c.end), "r"(c.tile), "r"(c.first_tile), "r"(c.request),
+                 : "r"(to), "r"(c.item), "r"(c.tile), "r"(c.first_tile), "r"(c.request),
                    "r"(c.end_key), "r"(c.page)
                  : "memory");
 }
@@ -55,29 +56,30 @@ static __device__ __forceinline__ void refill(const ${struct} &a,
 @ if rope then
                                               const mla_tensor_map *rope_map,
 @ end
-                                              mla_u32 base, mla_u32 stage, mla_u32 lane)
+                                              mla_u32 base, mla_i32 end, mla_u32 stage,
+                                              mla_u32 lane)
 {
-    const mla_u32 cursor = base + CURSORS + 2048u * HALF + 1024u * stage + 32u * lane;
-    tile_cursor next = taken(cursor);
-    if (next.item >= next.end)
+    if (lane >= ${t.boxes}u)
+        return;
+    const mla_u32 cursor = base + CURSORS + CURSOR * (2 * HALF + stage) + 32u * lane;
+    tile_cursor next = taken(cursor, end);
+    if (next.item >= end)
         return;
     const mla_u32 to = base + STAGES + STAGE * stage;
     const mla_u32 full = base + FULL + 16u * stage + 8u * HALF;
     if (lane == 0u)
         mbarrier_expect(full, HALF_BYTES${rope and " + HALF * ROPE_BYTES" or ""});
-    if (lane < ${t.boxes}u) {
-        const mla_i32 row = (mla_i32)(box_key(next, lane) % ${page_size}u); // of its page
-        tma_load(to + HALF * HALF_BYTES + lane * ${t.box_rows * 128 * t.half}u, kv_map, full, 0, 0, HALF * ${t.half},
-                 row / 8, next.page);
+    const mla_i32 row = (mla_i32)(box_key(next, lane) % ${page_size}u); // of its page
+    tma_load(to + HALF * HALF_BYTES + lane * ${t.box_rows * 128 * t.half}u, kv_map, full, 0, 0, HALF * ${t.half},
+             row / 8, next.page);
 @ if rope then
-        if (HALF == 1) {
+    if (HALF == 1) {
 @     for b = 0, t.rope_blocks - 1 do
-            tma_load(to + 2 * HALF_BYTES + ${b > 0 and 8192 * b .. "u + " or ""}lane * ${t.box_rows * 128}u, rope_map, full,
-                     ${128 * t.half + 64 * b}, row, next.page);
+        tma_load(to + 2 * HALF_BYTES + ${b > 0 and 8192 * b .. "u + " or ""}lane * ${t.box_rows * 128}u, rope_map, full,
+                 ${128 * t.half + 64 * b}, row, next.page);
 @     end
-        }
-@ end
     }
+@ end
     next.tile -= 2;
     if (next.tile >= next.first_tile) {
         cursor_look(a, next, lane);

@@ -53,7 +53,8 @@ enum {
     REFERENCE = ${t.smem.reference}, // per group and row: the exponent's reference since its last tile
     GROWN = ${t.smem.grown}, // per group and warp of rows: whether that tile raised some row's
     SUMS = ${t.smem.sums}, // per group and row, at the end
-    CURSORS = ${t.smem.cursors}, // per group, stage and lane of its first warp: the tile to send for next
+    CURSORS = ${t.smem.cursors}, // per group, stage and lane that sends: the next tile
+    CURSOR = ${32 * t.boxes},
     FULL = ${t.smem.full}, // mbarrier per stage and half: the columns are there
 };
 

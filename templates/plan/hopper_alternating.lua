@@ -36,8 +36,8 @@
 --   Q            51,200   25 k-steps, 32-byte swizzle
 --   rows          1,024   references of the exponents, sums
 --   flags, FULL      64   an mbarrier per stage and half
---   cursors       4,096   which tile a group sends for next, per stage and lane of a warp
---   in all      220,224   of 232,448
+--   cursors         128   which tile a group sends for next in a stage, per page of a tile
+--   in all      216,256   of 232,448
 
 local cost = use("lib/cost")
 local latent = use("plan/hopper_latent")
@@ -65,7 +65,7 @@ local function memory_map(t)
     place("reference", 2 * ROWS * 4)
     place("sums", (t.rounded and 3 or 2) * ROWS * 4)
     place("grown", 2 * 16)
-    place("cursors", 2 * STAGES * 32 * 32)
+    place("cursors", 2 * STAGES * t.boxes * 32)
     place("full", STAGES * 2 * 8)
     return map
 end
