@@ -15,6 +15,7 @@
 @     .. "of " .. t.m .. " rows and " .. t.n .. " keys, two warpgroups of sm_90a that alternate."
 @ local shape = {t = t, d = d, H = H, dtype = plan.dtype, item = fields, struct = plan.args.struct}
 @ shape.lse, shape.page_size, shape.shift = spec.lse, plan.page_size, use("lib/plan").log2(plan.page_size)
+@ local maps = "&kv_map" .. (t.rope_blocks > 0 and ", &rope_map" or "")
 @ local function group(half)
 @     shape.half = half
 @     return include("frag/alternating_group.tpl", shape)
@@ -72,11 +73,14 @@ ${include("frag/hopper_decode_loader.tpl", shape)}
 
 ${include("frag/alternating_loader.tpl", shape)}
 
+${group(0)}
+
+${group(1)}
+
 ${emit.signature(plan)}
 {
     extern __shared__ __align__(1024) char swizzled[];
     const mla_u32 base = (mla_u32)__cvta_generic_to_shared(swizzled);
-    const mla_u32 thread = threadIdx.x % 128u;
 
     // A work list that did not fit is answered with NaN everywhere, unit by unit.
     if (a.header[${work.index(work.HEADER, "status")}] & ${capacity}) {
@@ -94,11 +98,10 @@ ${emit.signature(plan)}
         mbarriers_publish();
     }
     __syncthreads();
-    if (threadIdx.x < 128u) {
-        ${group(0)}
-    } else {
-        ${group(1)}
-    }
+    if (threadIdx.x < 128u)
+        first_group(a, ${maps}, base, threadIdx.x);
+    else
+        second_group(a, ${maps}, base, threadIdx.x - 128u);
 }
 
 ${include("host/launcher.tpl", {plan = plan})}
