@@ -5,9 +5,6 @@
 @ local O, S = wgmma.names("o", d.latent // 4), wgmma.names("s", 32)
 @ local first = half == 0
 @ local maps = "kv_map" .. (t.rope_blocks > 0 and ", rope_map" or "")
-@ local function values(stage, own, fresh)
-@     return include("frag/alternating_values.tpl", {t = t, dtype = dtype, O = O, stage = stage, half = half, own = own, maker = 1 - half, fresh = fresh})
-@ end
 @ local own_group = first and "GROUP" or "GROUP + 2u"
 @ local function refill(stage)
 @     return string.format("refill<%d>(a, %s, base, end, %s, thread);", half, maps, stage)
@@ -16,13 +13,28 @@
 @ local function pass(stage, barrier)
 @     return include("frag/alternating_pass.tpl", {barrier = barrier, send = refill(stage)})
 @ end
-@ local shrink = include("frag/alternating_shrink.tpl", {O = O, flies = not first})
-@ local softmax = include("frag/hopper_decode_softmax.tpl", {t = t, H = H, dtype = dtype, told = "reference", rows = "REFERENCE" .. (first and "" or " + 256u"), flag = "GROWN" .. (first and "" or " + 16u"), own = shrink})
-@ local weights = include("frag/hopper_decode_weights.tpl", {free = false, to = "base + WEIGHTS + " .. (first and "" or "8192u + ") .. "weights_place()", ready = first and "P_READY" or "P_READY + 1", threads = t.threads})
+@ local function values(stage, own, fresh)
+@     local v = {t = t, dtype = dtype, O = O, stage = stage, half = half, own = own, fresh = fresh}
+@     v.maker = 1 - half
+@     return include("frag/alternating_values.tpl", v)
+@ end
 @ local function follow(flies)
 @     return include("frag/alternating_follow.tpl", {t = t, maker = 1 - half, O = O, flies = flies})
 @ end
-@ local zero = include("frag/hopper_decode_zero.tpl", {t = t, columns = "base + STAGES" .. (first and "" or " + HALF_BYTES"), group_bytes = 1024 * t.half, barrier = own_group})
+@ local soft = {t = t, H = H, dtype = dtype, told = "reference"}
+@ soft.rows, soft.flag = "REFERENCE" .. (first and "" or " + 256u"), "GROWN" .. (first and "" or " + 16u")
+@ soft.own = include("frag/alternating_shrink.tpl", {O = O, flies = not first})
+@ local softmax = include("frag/hopper_decode_softmax.tpl", soft)
+@ local weights = include("frag/hopper_decode_weights.tpl", {
+@     to = "base + WEIGHTS + " .. (first and "" or "8192u + ") .. "weights_place()",
+@     ready = first and "P_READY" or "P_READY + 1", free = false, threads = t.threads})
+@ local zero = include("frag/hopper_decode_zero.tpl", {
+@     t = t, columns = "base + STAGES" .. (first and "" or " + HALF_BYTES"),
+@     group_bytes = 1024 * t.half, barrier = own_group})
+@ local both = "group_sync<" .. t.threads .. ">(BOTH)"
+@ local queries = include("frag/hopper_decode_queries.tpl", {
+@     t = t, H = H, first = half, every = 2, barrier = both})
+@ local refused = use("lib/work_list").REFUSED
 @ local pad = first and "" or " "
 static __device__ __forceinline__ void ${first and "first" or "second"}_group(const ${struct} &a,
                                                    ${pad}const mla_tensor_map *kv_map,
@@ -56,7 +68,8 @@ static __device__ __forceinline__ void ${first and "first" or "second"}_group(co
         {
             const work_item w = item_at(a, index);
             if (w.tiles <= 0) {
-                fill_unit(a, w.request, w.first_row, threadIdx.x, ${t.threads}u, w.slot == ${use("lib/work_list").REFUSED});
+                fill_unit(a, w.request, w.first_row, threadIdx.x, ${t.threads}u,
+                          w.slot == ${refused});
                 continue;
             }
             left = w.tiles${first and "" or " - 1"};
@@ -64,9 +77,9 @@ static __device__ __forceinline__ void ${first and "first" or "second"}_group(co
             clear = (mla_i32)((all_see < w.end_key ? all_see : w.end_key) / 64u) - w.first_tile;
             dead = w.end_key - (mla_u32)(w.first_tile + w.tiles - 1) * 64u;
         }
-        ${include("frag/hopper_decode_queries.tpl", {t = t, H = H, first = half, every = 2, barrier = "group_sync<" .. t.threads .. ">(BOTH)"})}
+        ${queries}
 @ if t.q_shared == 0 then
-        group_sync<${t.threads}>(BOTH); // both have read the other's sums of the item before
+        ${both}; // both have read the other's sums of the item before
 @ end
 
         // Per row: the exponent's reference, far below every score at first, and the sum of this

@@ -7,11 +7,14 @@
 @     local block, at = k // 4, 2 * (k % 4)
 @     local b = {"rope_keys", 512 * (block - t.blocks) + at}
 @     if block < t.blocks then
-@         -- The second half is where another row group of the first would follow the last.
-@         b = {"keys", (block < t.half and 64 * block or t.half_bytes // 16 + 64 * (block - t.half)) + at}
+@         local from = block < t.half and 0 or t.half_bytes // 16 - 64 * t.half
+@         b = {"keys", from + 64 * block + at}
 @     end
 @     local q = "q" .. k
-@     local a = k < t.q_registers and {q .. ".x", q .. ".y", q .. ".z", q .. ".w"} or {"queries", 128 * (k - t.q_registers)}
+@     local a = {"queries", 128 * (k - t.q_registers)}
+@     if k < t.q_registers then
+@         a = {q .. ".x", q .. ".y", q .. ".z", q .. ".w"}
+@     end
 @     local half = halves[block < t.half and 1 or 2]
 @     half[#half + 1] = {a = a, b = b}
 @ end

@@ -11,8 +11,10 @@
 @     steps[#steps + 1] = {a = a, b = {"columns" .. stage, 128 * t.half * k}}
 @ end
 @ if not own then
-const mla_u64 weights = matrix_descriptor(base + WEIGHTS${maker > 0 and " + " .. 8192 * maker .. "u" or ""}, 16u, 1024u, 1u);
+@     local whose = maker > 0 and " + 8192u" or ""
+const mla_u64 weights = matrix_descriptor(base + WEIGHTS${whose}, 16u, 1024u, 1u);
 @ end
-const mla_u64 columns${stage} = matrix_descriptor(
-    base + STAGES${half > 0 and " + HALF_BYTES" or ""}${stage > 0 and " + STAGE" or ""}, 1024u, ${1024 * t.half}u, 1u);
+@ local where = "STAGES" .. (half > 0 and " + HALF_BYTES" or "") .. (stage > 0 and " + STAGE" or "")
+const mla_u64 columns${stage} =
+    matrix_descriptor(base + ${where}, 1024u, ${1024 * t.half}u, 1u);
 ${wgmma.batch{dtype = dtype, acc = O, fresh = fresh, steps = steps, trans_b = true, fence = true, commit = true}}

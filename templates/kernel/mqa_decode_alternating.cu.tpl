@@ -16,6 +16,7 @@
 @ local shape = {t = t, d = d, H = H, dtype = plan.dtype, item = fields, struct = plan.args.struct}
 @ shape.lse, shape.page_size, shape.shift = spec.lse, plan.page_size, use("lib/plan").log2(plan.page_size)
 @ local maps = "&kv_map" .. (t.rope_blocks > 0 and ", &rope_map" or "")
+@ local rope_too = t.rope_blocks > 0 and ", then the rope" or ""
 @ local function group(half)
 @     shape.half = half
 @     return include("frag/alternating_group.tpl", shape)
@@ -41,7 +42,7 @@ ${args.kernel_struct(plan.args)}
 
 // Where things are in shared memory, in bytes.
 enum {
-    STAGES = ${t.smem.stages}, // ${t.stages} tiles of ${t.n} keys: the columns of V in two halves${t.rope_blocks > 0 and ", then the rope" or ""}
+    STAGES = ${t.smem.stages}, // ${t.stages} tiles of ${t.n} keys: the columns of V in two halves${rope_too}
     STAGE = ${t.stage_bytes},
     HALF_BYTES = ${t.half_bytes}, // [8 keys][${t.half} blocks of 64 columns][8][128 bytes]
 @ if t.rope_blocks > 0 then
