@@ -127,10 +127,8 @@ prove hopper no-pairs -D heads=70 -D decode.hopper.cluster=false \
 prove hopper tokens-16 -D heads=1 -D decode.max_q_len=16
 alternate page-8 -D kv_cache.page_size=8 -D heads=40
 alternate page-64 -D kv_lora_rank=512 -D heads=20
-alternate page-256 -D kv_cache.page_size=256 -D heads=70 \
-    -D decode.max_q_len=1
-alternate fp16 -D kv_lora_rank=384 -D qk_rope_head_dim=32 -D dtype=fp16 \
-    -D heads=12
+alternate page-256 -D kv_cache.page_size=256 -D kv_lora_rank=384 \
+    -D qk_rope_head_dim=32 -D dtype=fp16 -D heads=70 -D decode.max_q_len=1
 alternate row-256 -D kv_lora_rank=256 -D qk_rope_head_dim=0 \
     -D rope.style=none -D heads=5 -D decode.row_sum=rounded \
     -D lse.base=2 -D lse.empty=+inf
