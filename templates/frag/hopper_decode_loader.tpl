@@ -48,6 +48,7 @@ static __device__ __forceinline__ void cursor_find(const ${struct} &a, tile_curs
         }
     }
 }
+@ if t.schedule ~= "a" then -- (a) goes on by stages: frag/alternating_loader.tpl
 
 static __device__ __forceinline__ void cursor_next(const ${struct} &a, tile_cursor &c,
                                                    mla_u32 lane)
@@ -83,3 +84,4 @@ static __device__ __forceinline__ void send_tile(const tile_cursor &c, ${maps[1]
     (void)rope;
 @ end
 }
+@ end

@@ -1,7 +1,7 @@
 @ -- SPDX-License-Identifier: Apache-2.0
 @ -- Q of an item: fragments to registers, the last k-steps to shared memory.  A row past the
 @ -- request's last is read as the last: its scores are those of live data, and nobody writes them.
-@ -- Inputs: t, H.
+@ -- Inputs: t, H; first, every (the group stores every `every`th of the last k-steps), barrier (text).
 @ for k = 0, t.q_registers - 1 do
 mla_v4 q${k};
 @ end
@@ -24,12 +24,12 @@ mla_v4 q${k};
     const mla_u32 half = me.lane % 2u;
     const char *from = query_row(a, w, w.first_row + (mla_i32)row) + 16u * half;
     const mla_u32 to = base + QUERIES + 32u * row + ((half ^ (row >> 2 & 1u)) << 4);
-@     for k = t.q_registers, t.steps - 1 do
+@     for k = t.q_registers + first, t.steps - 1, every do
     put_queries(to + ${2048 * (k - t.q_registers)}u, *(const mla_v4 *)(from + ${32 * k}));
 @     end
 @ if t.loader ~= "cp.async" then -- else the one behind the wait for keys serves
     proxy_fence();
 @ end
-    group_sync<128>(SCORES_GROUP);
+    ${barrier};
 @ end
 }

@@ -15,7 +15,14 @@
 @     steps[#steps + 1] = {a = a, b = b}
 @ end
 @ local S = wgmma.names("s", 32)
-@ local store = include("frag/hopper_decode_weights.tpl", {t = t, last = false})
+@ -- P of the tile before `turn`, when the values groups have read the one before; at the end the wait is over.
+@ local buffer = two and " + (turn + 1u) % 2u" or ""
+@ local weights = {to = t.rounded and "base + WEIGHTS + weights_place()" or "weights_to", ready = "P_READY" .. buffer, threads = t.threads}
+@ weights.to, weights.free = weights.to .. (two and " + 8192u * ((turn + 1u) % 2u)" or ""), false
+@ local last_store = include("frag/hopper_decode_weights.tpl", weights)
+@ weights.free = "P_FREE" .. buffer
+@ local store = include("frag/hopper_decode_weights.tpl", weights)
+@ local slot_of = t.slots == 2 and "turn % 2u" or "stage"
 @ if t.moves_registers then
 registers_up<${t.scores_limit}>();
 @ end
@@ -39,7 +46,7 @@ for (mla_i32 index = a.item_begin[list_number()]; index < a.item_begin[list_numb
     }
     if (left <= 0)
         continue;
-    ${include("frag/hopper_decode_queries.tpl", {t = t, H = H})}
+    ${include("frag/hopper_decode_queries.tpl", {t = t, H = H, first = 0, every = 1, barrier = "group_sync<128>(SCORES_GROUP)"})}
 
     // Per row: the exponent's reference, far below every score at first, and the sum of P.
     float reference0 = -1e30f, reference1 = -1e30f;
@@ -94,11 +101,11 @@ for (mla_i32 index = a.item_begin[list_number()]; index < a.item_begin[list_numb
         ${wgmma.wait(S, 0)}
         if (before != NONE)
             group_arrive<${t.threads}>(S_DONE${two and " + turn % 2u" or ""});
-        ${include("frag/hopper_decode_softmax.tpl", {t = t, H = H, dtype = dtype})}
+        ${include("frag/hopper_decode_softmax.tpl", {t = t, H = H, dtype = dtype, rows = "SHRINK + 256u * (" .. slot_of .. ")", flag = "GROWN + 16u * (" .. slot_of .. ")", told = "shrink", own = ""})}
         before = WEIGHED;
         turn = turn == 5u ? 0u : turn + 1u;
     }
-    ${include("frag/hopper_decode_finish.tpl", {t = t, H = H, lse = lse, store = include("frag/hopper_decode_weights.tpl", {t = t, last = true})})}
+    ${include("frag/hopper_decode_finish.tpl", {t = t, H = H, lse = lse, store = last_store})}
 }
 @ for b = 0, t.buffers - 1 do
 group_sync<${t.threads}>(P_FREE${b > 0 and " + 1" or ""}); // what the values groups have left open

@@ -2,7 +2,9 @@
 @ -- P = exp(S - reference), in registers as pairs, and its sums.  The reference follows a row's
 @ -- maximum only when that has outgrown it: then O and the sums shrink.  P may go up to 2^room.  A
 @ -- new reference lies as far above the maximum, so that a growing row needs the next one later:
-@ -- bf16 keeps its precision down there; fp16 would lose it.  Inputs: t, H, dtype.
+@ -- bf16 keeps its precision down there; fp16 would lose it.  Inputs: t, H, dtype; told ("shrink" or
+@ -- "reference"), what others learn of rows that have grown, rows and flag, where; own (text or ""),
+@ -- what else of this group shrinks.
 @ local room = dtype == "bf16" and 12 or 8
 @ local above = dtype == "bf16" and string.format(" + %s", f32(room)) or ""
 @ local function maximum(first)
@@ -64,15 +66,18 @@ if (grown) {
 @ end
     const thread_place me = place();
     if (me.lane % 4u == 0u) {
-        const mla_u32 to = base + SHRINK + 256u * (${t.slots == 2 and "turn % 2u" or "stage"}) + 4u * me.row;
-        put_float(to, shrink0);
-        put_float(to + 32u, shrink1);
+        const mla_u32 to = base + ${rows} + 4u * me.row;
+        put_float(to, ${told}0);
+        put_float(to + 32u, ${told}1);
     }
+@ if own ~= "" then
+    ${own}
+@ end
 }
 {
     const thread_place me = place();
     if (me.lane == 0u)
-        put_word(base + GROWN + 16u * (${t.slots == 2 and "turn % 2u" or "stage"}) + 4u * me.warp, grown ? 1u : 0u);
+        put_word(base + ${flag} + 4u * me.warp, grown ? 1u : 0u);
 }
 @ for j = 0, 15 do
 @     local r = j % 2

@@ -127,7 +127,7 @@ for (mla_i32 index = begin; index < end; ++index) {
             ${include("frag/hopper_decode_shrink.tpl", {t = t, O = O})}
 @ if not copies then
         } else if (dead < 64u) {
-            ${include("frag/hopper_decode_zero.tpl", {t = t})}
+            ${include("frag/hopper_decode_zero.tpl", {t = t, columns = "own_columns + STAGE * stage", group_bytes = 1024 * t.blocks, barrier = "VALUES_GROUP + half"})}
 @ end
         }
 

@@ -113,12 +113,12 @@ local function quote(instructions)
     return out
 end
 
-local function clause(mark, list)
+local function clause(mark, list, width)
     local words = {}
     for i, text in ipairs(list) do
         words[i] = text .. (i < #list and "," or "")
     end
-    local lines = #words > 0 and fill(words, WIDTH) or { "" }
+    local lines = #words > 0 and fill(words, width or WIDTH) or { "" }
     return mark .. " " .. table.concat(lines, "\n    ")
 end
 
@@ -187,14 +187,14 @@ function M.batch(t)
 end
 
 -- One asm statement that waits until at most `pending` of the youngest groups are in flight,
--- after which the accumulator's registers may be used.
-function M.wait(acc, pending)
+-- after which the accumulator's registers may be used.  width: of its lines where it stands deep.
+function M.wait(acc, pending, width)
     local list = operand_list()
     for _, name in ipairs(acc) do
         list.add("out", "+f", name)
     end
     return string.format("asm volatile(\"wgmma.wait_group.sync.aligned %d;\"\n    ", pending)
-        .. clause(":", list.out) .. "\n    :\n    : \"memory\");"
+        .. clause(":", list.out, width) .. "\n    :\n    : \"memory\");"
 end
 
 return M

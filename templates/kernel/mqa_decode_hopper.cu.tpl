@@ -97,7 +97,7 @@ ${emit.signature(plan)}
     if (a.header[${work.index(work.HEADER, "status")}] & ${capacity}) {
         const mla_i32 row_tiles = (a.q_len * ${H} + ${t.m - 1}) / ${t.m};
         const mla_i64 units = (mla_i64)a.batch * row_tiles;
-        for (mla_i64 unit = list_number(); unit < units; unit += gridDim.x / ${t.cluster}u)
+        for (mla_i64 unit = list_number(); unit < units; unit += ${emit.div("gridDim.x", t.cluster)})
             fill_unit(a, (mla_i32)(unit / row_tiles),
                       (mla_i32)(unit % row_tiles) * ${t.m}${pair and " + 64 * (mla_i32)cluster_rank()" or ""},
                       threadIdx.x, ${t.threads}u, true);

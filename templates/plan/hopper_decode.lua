@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
--- hopper_decode.lua: the warp-specialised tiles of mqa_decode for wgmma and TMA.
+-- hopper_decode.lua: the warp-specialised tiles of mqa_decode for wgmma and TMA, schedules (b) and (c);
+-- decode.hopper.schedule may ask for (a) of plan/hopper_alternating.lua instead.
 --
 -- A block holds 64 rows, rows being (token, head) pairs of one request, and walks tiles of 64
 -- keys.  Three warpgroups of 128 threads:
@@ -35,17 +36,17 @@
 -- before wgmma is the scores group's, behind its wait for FULL; rows past the end arrive as zeros,
 -- so V needs no zeroing.  A cluster cannot share such copies: one block for any number of rows.
 
+local alternating = use("plan/hopper_alternating")
+local latent = use("plan/hopper_latent")
 local plan = use("lib/plan")
 
 local M = {}
 
-local ROWS, KEYS = 64, 64
+local ROWS, KEYS, BLOCK, GROUP_ROWS = latent.ROWS, latent.KEYS, latent.BLOCK, latent.GROUP_ROWS
 local THREADS = 384
 local STAGES = 3
-local SCORE_REGISTERS = KEYS // 2 -- of S, per thread
+local SCORE_REGISTERS = latent.SCORE_REGISTERS
 local SPARE = 16 -- registers beyond those of wgmma's, where there is the choice: at 8 ptxas spills
-local BLOCK = 64 -- columns of a swizzled row of 128 bytes
-local GROUP_ROWS = 8 -- rows of a swizzled pattern
 
 -- Shares of the warpgroups: what a launch of 384 threads gets (168 each); or, where Q needs more,
 -- as much as holds Q for the scores group, if the values groups can do without it.
@@ -63,11 +64,7 @@ end
 
 -- Byte offsets of everything in shared memory.
 local function memory_map(t)
-    local map, at = {}, 0
-    local function place(name, bytes)
-        map[name] = at
-        at = at + plan.ceil_div(bytes, 16) * 16
-    end
+    local map, place = latent.memory_map()
     place("stages", STAGES * t.stage_bytes)
     place("rope", t.rope_stages * t.rope_bytes)
     place("weights", t.buffers * ROWS * 128)
@@ -77,7 +74,6 @@ local function memory_map(t)
     place("grown", t.slots * 16)
     place("full", STAGES * 8)
     place("free", STAGES * 8)
-    map.total = at
     return map
 end
 
@@ -98,11 +94,9 @@ end
 -- The tile of `cluster` blocks with the spec's options, or nil and why not.
 local function shape(spec, arch, cluster)
     local d = plan.dims(spec)
-    if d.latent % (2 * BLOCK) ~= 0 then
-        return nil, string.format("latent %d is not two groups of whole blocks of %d columns",
-            d.latent, BLOCK)
-    elseif d.latent > 512 then
-        return nil, string.format("O of %d columns is beyond the registers of two groups", d.latent)
+    local why = latent.unfit_rank(d.latent)
+    if why then
+        return nil, why
     end
     local by_rows = spec.kv_cache.page_size < GROUP_ROWS
     local steps = spec.derived.row // 16
@@ -123,6 +117,7 @@ local function shape(spec, arch, cluster)
         loader = by_rows and "cp.async" or "TMA",
         -- TMA: one copy brings box_rows rows of a page; a block sends for `boxes` of them.
         box_rows = box_rows, boxes = box_rows and KEYS // cluster // box_rows or nil,
+        box_blocks = d.latent // BLOCK,
     }
     t.stage_bytes = KEYS * 2 * d.latent
     t.rope_bytes = KEYS * 128 * t.rope_blocks
@@ -130,9 +125,9 @@ local function shape(spec, arch, cluster)
     t.slots = t.buffers + 1 -- tiles whose factors may be wanted
     t.smem = memory_map(t)
     t.per_tile = costs(t, d, arch)
-    if t.smem.total > arch.smem_optin then
-        return nil, string.format("%d bytes of shared memory, of which there are %d", t.smem.total,
-            arch.smem_optin)
+    why = latent.unfit_smem(t.smem.total, arch)
+    if why then
+        return nil, why
     end
     plan.check_groups(THREADS, {
         { limit = scores_limit, wgmma = SCORE_REGISTERS + 4 * in_registers },
@@ -158,7 +153,7 @@ function M.tensor_maps(spec, t)
                 { const = P // GROUP_ROWS }, pages },
             strides = { { arg = "row_stride" }, { const = 2 * BLOCK },
                 { { arg = "row_stride" }, { const = GROUP_ROWS } }, { arg = "page_stride" } },
-            box = { BLOCK, GROUP_ROWS, t.blocks, t.box_rows // GROUP_ROWS, 1 },
+            box = { BLOCK, GROUP_ROWS, t.box_blocks, t.box_rows // GROUP_ROWS, 1 },
         },
     }
     if t.rope_blocks > 0 then
@@ -175,9 +170,13 @@ end
 -- tiles(spec, arch, heads) -> the tiles that some q_len uses, in increasing order, or nil and the
 -- reason why the portable kernel is planned instead.
 function M.tiles(spec, arch, heads)
-    local one, why = shape(spec, arch, 1)
+    local alternates = spec.decode.hopper.schedule == "alternating"
+    local one, why = (alternates and alternating.tile or shape)(spec, arch, 1)
     if not one then
         return nil, why
+    elseif alternates then
+        one.min_rows, one.max_rows = heads, heads * spec.decode.max_q_len
+        return { one }
     end
     local used = {}
     local pair = heads * spec.decode.max_q_len > ROWS and spec.decode.hopper.cluster

@@ -24,6 +24,7 @@ local cost = use("lib/cost")
 local launch = use("lib/launch")
 local plan = use("lib/plan")
 local symbol = use("lib/symbol")
+local alternating = use("plan/hopper_alternating")
 local hopper = use("plan/hopper_decode")
 local tile = use("plan/decode_tile")
 
@@ -136,7 +137,14 @@ local function hopper_costs(spec, heads, t)
     return c.pairs
 end
 
--- The warp-specialised kernels of sm_90a, or nil and why there are none.
+-- What a schedule on sm_90a is written in, and its cost block.
+local SCHEDULES = {
+    a = { template = "kernel/mqa_decode_alternating.cu.tpl", costs = alternating.costs },
+    b = { template = "kernel/mqa_decode_hopper.cu.tpl", costs = hopper_costs },
+    c = { template = "kernel/mqa_decode_hopper.cu.tpl", costs = hopper_costs },
+}
+
+-- The kernels of sm_90a for TMA and wgmma, or nil and why there are none.
 local function hopper_plans(spec, arch, heads)
     local tiles, why = hopper.tiles(spec, arch, heads)
     if not tiles then
@@ -146,7 +154,7 @@ local function hopper_plans(spec, arch, heads)
     for _, t in ipairs(tiles) do
         out[#out + 1] = plan.new(spec, arch, heads, "mqa_decode", {
             variant = t.name,
-            template = "kernel/mqa_decode_hopper.cu.tpl",
+            template = SCHEDULES[t.schedule].template,
             args = arguments(spec),
             launch = {
                 block = { t.threads, 1, 1 },
@@ -157,7 +165,7 @@ local function hopper_plans(spec, arch, heads)
                 grid = launch.grid({ launch.const(t.cluster), launch.per("batch", launch.MAX_X),
                     launch.per("ctas", 1), max = launch.MAX_X // t.cluster * t.cluster }),
             },
-            cost = hopper_costs(spec, heads, t),
+            cost = SCHEDULES[t.schedule].costs(spec, heads, t),
             tile = t,
         })
     end

@@ -167,6 +167,25 @@ local function check_factors(spec, err)
     end
 end
 
+-- What has a meaning in the specialised schedule of mqa_decode alone, with its default.
+local SPECIALISED = {
+    { key = "first_steps", default = 1 }, { key = "early_scores", default = true },
+    { key = "p_buffers", default = 1 }, { key = "cluster", default = true },
+}
+
+local function check_schedule(spec, err)
+    local hopper = spec.decode.hopper
+    if hopper.schedule ~= "alternating" then
+        return
+    end
+    for _, option in ipairs(SPECIALISED) do
+        if hopper[option.key] ~= option.default then
+            err({ "decode", "hopper", option.key }, "%s is of schedule specialised; schedule alternating "
+                .. "has none, so leave it at %s", option.key, tostring(option.default))
+        end
+    end
+end
+
 -- C identifiers allow neither '-' nor '.'.
 local function identifier(name)
     return (string.gsub(string.lower(name), "[^a-z0-9]", "_"))
@@ -212,6 +231,7 @@ function M.check(spec, archs)
     check_arch(spec, archs, err)
     check_scale(spec, err)
     check_factors(spec, err)
+    check_schedule(spec, err)
     local scaling = spec.rope.scaling
     if scaling ~= null and scaling.type == "longrope" and scaling.short_factor == null then
         warn({ "rope", "scaling" }, "no longrope factors: the caller must supply the cos/sin table")

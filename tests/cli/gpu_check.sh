@@ -189,6 +189,11 @@ run env BUILD="$BUILD" sh "$check" --no-build --tiny --seconds 1 \
     --only measure --bench tiny.yaml --heads 1 --arch sm_90 --out late
 expect_exit 1 "no time left is a failure"
 expect_stdout "FAIL  no time left to measure" "by name"
+run env BUILD="$BUILD" sh "$check" --no-build --only numerics \
+    --specs tiny.yaml:1 --family concat_mla_k --arch sm_90 \
+    --override decode.hopper.p_buffers=3
+expect_exit 1 "an override reaches the specs"
+expect_stdout "p_buffers>:1:1: error: p_buffers: " "which refuse a wrong one"
 for args in "--only speed" "--seconds" "--seconds x" "--seconds 0" "what"; do
     # shellcheck disable=SC2086 # words are meant to split
     run sh "$check" $args

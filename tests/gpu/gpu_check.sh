@@ -25,6 +25,7 @@ usage: gpu_check.sh [flags]
   --specs LIST    specs for the numerics, as NAME:TP,...
   --family LIST   only these families in the numerics
   --isa LIST      only these ISA tests (int,mma,...)
+  --override K=V  in every spec, say decode.hopper.schedule=alternating
   --no-build      take what is in BUILD (default build)
   --tiny          small cases, for trying this script on a virtual GPU
 The GPU is that of $MLA_DRIVER, else libcuda.so.1.
@@ -81,6 +82,7 @@ family=
 group=
 arch=
 isa=
+override=
 build=yes
 tiny=
 
@@ -99,7 +101,7 @@ while [ $# -gt 0 ]; do
         exit 0
         ;;
     --only | --seconds | --out | --bench | --heads | --specs | --family | \
-        --group | --arch | --isa)
+        --group | --arch | --isa | --override)
         [ $# -gt 1 ] && [ -n "$2" ] || wrong "'$1' needs a value"
         eval "$(echo "${1#--}")=\$2"
         shift
@@ -215,8 +217,8 @@ fi
 
 # generate SPEC TP ARCH DIR: with cubins, whose log is shown if it fails.
 generate() {
-    "$BUILD/mlagen" build "$1" -D "tp=[$2]" --arch "$3" -o "$4" -q \
-        >"$4.log" 2>&1 || {
+    "$BUILD/mlagen" build "$1" -D "tp=[$2]" ${override:+-D "$override"} \
+        --arch "$3" -o "$4" -q >"$4.log" 2>&1 || {
         cat "$4.log"
         return 1
     }

@@ -4,8 +4,9 @@
 # warp-specialised plan, and those that have not, page sizes that TMA takes and
 # those that cp.async has to bring, one block and pairs, and the knobs of the
 # schedule: built without a spill and without serialised wgmmas, right on the
-# virtual H200.  CASES=full takes more heads, more knobs and the wide set of
-# cases.
+# virtual H200; and the two groups that alternate, where each warp vouches for
+# its own part of a wgmma only.  CASES=full takes more heads, more knobs and the
+# wide set of cases.
 cd "$(dirname "$0")/../.." || exit 1
 cases=${CASES:-quick}
 work=${WORK:-build/matrix}/hopper
@@ -44,6 +45,11 @@ return { family("decode_plan", { "" }),
          family("mqa_combine", { "" }) }
 LUA
 
+# The two groups that alternate keep their warps together themselves.
+strictly_on_h200() {
+    VGPU_CHECKS=strict on_h200 "$1"
+}
+
 on_h200() {
     VGPU_DEVICE=h200 build/mlagen run-check "$1" --cases "$cases" \
         --family "$families" -q
@@ -54,6 +60,7 @@ all_are() {
     for f in "$2"/src/mla_mqa_decode_*.cu; do
         case $1 in
         hopper) grep -q wgmma "$f" || return 1 ;;
+        alternating) grep -q 'groups .* that alternate' "$f" || return 1 ;;
         portable) grep -q wgmma "$f" && return 1 ;;
         esac
     done
@@ -69,7 +76,11 @@ prove() {
     row "$name: builds, no spill, nothing serialised" \
         build/mlagen build -q "$spec" -I "$work/templates" -o "$dir" "$@"
     row "$name: the $kind kernel" all_are "$kind" "$dir"
-    row "$name: right on h200" on_h200 "$dir"
+    if [ "$kind" = alternating ]; then
+        row "$name: right on h200" strictly_on_h200 "$dir"
+    else
+        row "$name: right on h200" on_h200 "$dir"
+    fi
 }
 
 # Nothing turns where there is no rope.
@@ -77,9 +88,27 @@ style() {
     [ "$1" = 0 ] && echo none || echo neox
 }
 
-# The why of a portable plan stands in its cost block.
+# alternate NAME -D key=value...
+alternate() {
+    name=$1
+    shift
+    prove alternating "alternating-$name" \
+        -D decode.hopper.schedule=alternating "$@"
+}
+
+# reason WHY key=value...: why the plan is portable, of its cost block.
 reason() {
-    build/mlagen plan "$spec" -D "$2" | tr -s ' \n' ' ' | grep -q "$1"
+    why=$1
+    shift
+    build/mlagen plan "$spec" -D "$@" | tr -s ' \n' ' ' | grep -q "$why"
+}
+
+# refused WHY -D key=value...
+refused() {
+    why=$1
+    shift
+    ! build/mlagen check "$spec" "$@" 2>"$log.refused" &&
+        grep -q "$why" "$log.refused"
 }
 
 for page in 8 16 32 64 256; do
@@ -103,6 +132,20 @@ prove hopper late-scores -D decode.hopper.early_scores=false \
 prove hopper no-pairs -D heads=70 -D decode.hopper.cluster=false \
     -D decode.hopper.first_steps=0 -D decode.max_q_len=1
 prove hopper tokens-16 -D heads=1 -D decode.max_q_len=16
+alternate page-8 -D kv_cache.page_size=8 -D heads=40
+alternate page-64 -D kv_lora_rank=512 -D heads=20
+alternate page-256 -D kv_cache.page_size=256 -D kv_lora_rank=384 \
+    -D qk_rope_head_dim=32 -D dtype=fp16 -D heads=70 -D decode.max_q_len=1
+alternate row-256 -D kv_lora_rank=256 -D qk_rope_head_dim=0 \
+    -D rope.style=none -D heads=5 -D decode.row_sum=rounded \
+    -D lse.base=2 -D lse.empty=+inf
+for knob in first_steps=0 early_scores=false p_buffers=2 cluster=false; do
+    row "alternating: no $knob" refused \
+        "${knob%=*} is of schedule specialised" \
+        -D decode.hopper.schedule=alternating -D "decode.hopper.$knob"
+done
+row "alternating, pages of 4: the plan says why" reason "pages of 4 keys" \
+    kv_cache.page_size=4 -D decode.hopper.schedule=alternating
 row "rank 160: the plan says why" reason "latent 160" kv_lora_rank=160
 row "rank 1024: the plan says why" reason "1024 columns is beyond" \
     kv_lora_rank=1024
@@ -136,6 +179,20 @@ if [ "$cases" = full ]; then
         -D heads=12 -D decode.max_q_len=16
     prove hopper row-576-fp16 -D kv_lora_rank=512 -D heads=128 -D dtype=fp16 \
         -D decode.row_sum=rounded
+    for heads in 1 3 9 33 64 65 96 127 128 200; do
+        alternate heads-$heads -D heads=$heads -D decode.max_q_len=3
+    done
+    for page in 16 32; do
+        alternate page-$page -D kv_cache.page_size=$page -D heads=16
+    done
+    alternate row-512 -D kv_lora_rank=512 -D qk_rope_head_dim=0 \
+        -D rope.style=none -D heads=8 -D decode.row_sum=rounded
+    alternate row-544 -D kv_lora_rank=512 -D qk_rope_head_dim=32 \
+        -D heads=12 -D decode.max_q_len=16
+    alternate row-576-fp16 -D kv_lora_rank=512 -D heads=128 -D dtype=fp16 \
+        -D decode.row_sum=rounded
+    alternate row-640 -D kv_lora_rank=384 -D qk_rope_head_dim=256 \
+        -D heads=10
     prove hopper row-640 -D kv_lora_rank=384 -D qk_rope_head_dim=256 \
         -D heads=10
 fi

@@ -6,6 +6,9 @@
 
 #include "mutation.h"
 
+#define SAME_SUM "the same accumulators again; ptxas would put one there "\
+                 "(C7519)"
+
 /* Of all kernels but mqa_decode's on sm_90a.  nth: among the sites of that
  * opcode and kind; nope, v: widths of a head, 0 for any.
  *
@@ -105,7 +108,7 @@ static const struct equivalent {
 
 /* Those of mqa_decode on sm_90a, where nth below 0 counts from the last, which
  * is -1: the geometries differ in what comes first.  Pages of less than 8 keys
- * have no barrier for zeros in V, which is -2 (is_hopper_site). */
+ * have no barrier for zeros in V, which is -2 (in_list). */
 enum { ZEROS = -2, WHOLE_PAGES = 8 };
 static const struct equivalent hopper_decode[] = {
     {"mqa_decode", "", "barrier.cta.red.and.aligned.pred", 1,
@@ -122,8 +125,17 @@ static const struct equivalent hopper_decode[] = {
     {"mqa_decode", "", "barrier.cta.sync.aligned", -1, MUTATION_REMOVED,
      "holds work of the tensor cores back, no data", 0, 0},
     {"mqa_decode", "", "wgmma.fence.sync.aligned", -1, MUTATION_REMOVED,
-     "the same accumulators again; ptxas would put one there (C7519)", 0, 0},
+     SAME_SUM, 0, 0},
 };
+
+/* And those of its two alternating groups: the second half of S, per group. */
+static const struct equivalent alternating_decode[] = {
+    {"mqa_decode", "", "wgmma.fence.sync.aligned", 2, MUTATION_REMOVED,
+     SAME_SUM, 0, 0},
+    {"mqa_decode", "", "wgmma.fence.sync.aligned", 6, MUTATION_REMOVED,
+     SAME_SUM, 0, 0},
+};
+enum { ALTERNATING_THREADS = 256 };
 
 /* Whether the site is the entry's, whatever the kernel. */
 static bool is_site(const struct equivalent *e, const struct mutation_site *s)
@@ -134,33 +146,39 @@ static bool is_site(const struct equivalent *e, const struct mutation_site *s)
            e->kind == s->kind;
 }
 
-static bool is_hopper_site(const struct equivalent *listed,
-                           const mla_kernel_info *k,
-                           const struct mutation_site *s)
+/* The reason in a list whose entries hold for every variant, or NULL. */
+static const char *in_list(const struct equivalent *list, size_t count,
+                           bool zeros, const struct mutation_site *s)
 {
-    struct equivalent e = *listed;
+    for (size_t i = 0; i < count; i++) {
+        struct equivalent e = list[i];
 
-    if (k->page_size < WHOLE_PAGES && e.nth < ZEROS &&
-        strcmp(e.opcode, "barrier.cta.sync.aligned") == 0)
-        e.nth++;
-    return is_site(&e, s);
+        if (!zeros && e.nth < ZEROS &&
+            strcmp(e.opcode, "barrier.cta.sync.aligned") == 0)
+            e.nth++;
+        if (is_site(&e, s))
+            return e.reason;
+    }
+    return NULL;
 }
 
-/* The reason, or NULL: these entries hold for every variant. */
+#define LENGTH(list) (sizeof(list) / sizeof((list)[0]))
+
 static const char *in_hopper_decode(const mla_kernel_info *k,
                                     const struct mutation_site *s)
 {
-    for (size_t i = 0; i < sizeof(hopper_decode) / sizeof(hopper_decode[0]);
-         i++)
-        if (is_hopper_site(&hopper_decode[i], k, s))
-            return hopper_decode[i].reason;
-    return NULL;
+    bool zeros = k->page_size >= WHOLE_PAGES;
+
+    return k->block[0] == ALTERNATING_THREADS
+               ? in_list(alternating_decode, LENGTH(alternating_decode), zeros,
+                         s)
+               : in_list(hopper_decode, LENGTH(hopper_decode), zeros, s);
 }
 
 const char *mutation_equivalent(const mla_kernel_info *k,
                                 const struct mutation_site *s)
 {
-    for (size_t i = 0; i < sizeof(equivalents) / sizeof(equivalents[0]); i++) {
+    for (size_t i = 0; i < LENGTH(equivalents); i++) {
         const struct equivalent *e = &equivalents[i];
         if (strcmp(e->family, k->family) == 0 &&
             strcmp(e->variant, k->variant) == 0 &&

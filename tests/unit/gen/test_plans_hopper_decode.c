@@ -3,13 +3,15 @@
  * test_plans_hopper_decode.c: what the plans of mqa_decode promise on sm_90a:
  * registers and shared memory that exist, the accounting of DeepSeek-V3's tile
  * worked by hand, pairs of blocks from 65 rows on, the knobs of the schedule,
- * and the reason where the portable kernel serves.
+ * the two groups that alternate on request, and the reason where the portable
+ * kernel serves.
  */
 #include "support.h"
 
 #include "mlagen.h"
 
-enum { SMEM = 232448, POOL = 504, OTHER = 26, PAIR_ROWS = 128 };
+enum { SMEM = 232448, POOL = 504, OTHER = 26, PAIR_ROWS = 128, MOST = 255 };
+#define ALTERNATING "decode: {hopper: {schedule: alternating}}\n"
 
 /* The kernels array of `mlagen plan --json`; a new reference. */
 static json_t *plans_of(int latent, int rope, int heads, const char *rest) {
@@ -199,6 +201,70 @@ static void pages_of_less_than_8_keys_come_by_cp_async(void **state) {
     }
 }
 
+/* As of (b), but that P is read once from shared memory, and 25 of 36 k-steps
+ * of Q, 2,048 bytes each, by the maker of every tile. */
+static void a_tile_of_two_alternating_groups_costs_what_was_worked_out(
+    void **state) {
+    json_t *kernels = plans_of(512, 64, 64, ALTERNATING);
+    const json_t *t = tile_of(decode_of(kernels, "m64"));
+    const json_t *per = json_object_get(t, "per_tile");
+    const json_t *map = json_object_get(t, "smem");
+    (void)state;
+    assert_int_equal(number(per, "mma"), 36 * 32 + 8 * 128);
+    assert_int_equal(number(per, "port"),
+                     (2 * 73728 + 25 * 2048 + 65536 + 2 * 8192) / 128);
+    assert_int_equal(number(per, "l2"), 73728);
+    assert_int_equal(number(t, "q_registers"), 11);
+    assert_int_equal(number(t, "threads"), 256);
+    /* Two stages, two P, Q, references and sums of both groups, flags, a
+     * cursor per group and stage, four mbarriers. */
+    assert_int_equal(number(map, "weights"), 2 * 73728);
+    assert_int_equal(number(map, "queries"), 2 * 73728 + 2 * 8192);
+    assert_int_equal(number(map, "total"),
+                     2 * 73728 + 2 * 8192 + 25 * 2048 + 2 * 512 + 32 +
+                         2 * 2 * 32 + 32);
+    json_decref(kernels);
+}
+
+/* O, S and Q of one thread, and what ptxas needs beside them, within the 255
+ * that an instruction can name; rows of 640 at rank 512 do not fit. */
+static void alternating_plans_fit_registers_and_shared_memory(void **state) {
+    (void)state;
+    for (int latent = 128; latent <= 512; latent += 128)
+        for (int rope = 0; rope <= 256; rope += 16) {
+            json_t *kernels = plans_of(latent, rope, 40, ALTERNATING);
+            const json_t *plan = decode_of(kernels, "m64");
+            const json_t *t = json_object_get(plan, "tile");
+            bool fits = latent < 512 || rope <= 64;
+            assert_int_equal(json_object_get(t, "q_registers") != NULL, fits);
+            if (fits) {
+                assert_true(latent / 4 + 32 + 4 * number(t, "q_registers") +
+                                OTHER <= MOST);
+                assert_true(number(json_object_get(plan, "launch"),
+                                   "smem_dynamic") <= SMEM);
+                assert_int_equal(
+                    number(t, "q_registers") + number(t, "q_shared"),
+                    (latent + rope) / 16);
+            }
+            json_decref(kernels);
+        }
+}
+
+static void alternating_groups_have_one_tile_and_no_pairs(void **state) {
+    static const int heads[] = {1, 64, 65, 128};
+    (void)state;
+    for (size_t i = 0; i < COUNT(heads); i++) {
+        json_t *kernels = plans_of(512, 64, heads[i], ALTERNATING);
+        const json_t *plan = decode_of(kernels, "m64");
+        assert_null(decode_of(kernels, "m128"));
+        assert_false(json_is_object(
+            json_object_get(json_object_get(plan, "launch"), "cluster")));
+        assert_int_equal(number(tile_of(plan), "m"), 64);
+        assert_int_equal(number(tile_of(plan), "max_rows"), 4 * heads[i]);
+        json_decref(kernels);
+    }
+}
+
 /* The portable kernel says why; two buffers of P do not fit beside 576. */
 static void the_portable_kernel_says_why(void **state) {
     static const struct {
@@ -210,6 +276,10 @@ static void the_portable_kernel_says_why(void **state) {
         {1024, 64, "", "1024 columns"},
         {512, 64, "decode: {hopper: {p_buffers: 2}}\n",
          "241008 bytes of shared memory"},
+        {160, 64, ALTERNATING, "latent 160"},
+        {512, 64, "kv_cache: {page_size: 4}\n" ALTERNATING,
+         "pages of 4 keys"},
+        {512, 128, ALTERNATING, "240832 bytes of shared memory"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -236,6 +306,10 @@ int main(void) {
         cmocka_unit_test(more_than_64_rows_go_to_pairs_of_blocks),
         cmocka_unit_test(knobs_are_in_the_plan),
         cmocka_unit_test(pages_of_less_than_8_keys_come_by_cp_async),
+        cmocka_unit_test(
+            a_tile_of_two_alternating_groups_costs_what_was_worked_out),
+        cmocka_unit_test(alternating_plans_fit_registers_and_shared_memory),
+        cmocka_unit_test(alternating_groups_have_one_tile_and_no_pairs),
         cmocka_unit_test(the_portable_kernel_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
