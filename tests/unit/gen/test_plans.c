@@ -7,9 +7,7 @@
  * The structs below are the ABI written a second time, as C; the compiler's
  * offsets are the judge of those that the plans compute.
  */
-#include "support.h"
-
-#include "mlagen.h"
+#include "plans.h"
 
 struct kv_append {
     const void *latent;
@@ -315,11 +313,6 @@ static const struct geometry v3 = {128, 512, 128, 64, 128, 64, "interleaved"};
 /* The kernels array of `mlagen plan --json`; a new reference.  archs is the
  * inside of a YAML list. */
 static json_t *plans_of(const struct geometry *g, const char *archs) {
-    struct mlagen_options o = {.size = sizeof o};
-    struct mlagen_diags d = {0};
-    struct mlagen_buf out = {0};
-    struct mlagen *m;
-    json_t *all, *kernels;
     char *spec = NULL;
 
     assert_true(asprintf(&spec,
@@ -329,44 +322,7 @@ static json_t *plans_of(const struct geometry *g, const char *archs) {
                          "kv_cache: {page_size: %d}\narch: [%s]\n",
                          g->heads, g->latent, g->nope, g->rope, g->v, g->style,
                          g->page, archs) > 0);
-    assert_int_equal(mlagen_open(&o, &m, &d), MLAGEN_OK);
-    assert_int_equal(mlagen_load_text(m, spec, strlen(spec), "some.yaml", &d),
-                     MLAGEN_OK);
-    assert_int_equal(mlagen_describe(m, true, &out, &d), MLAGEN_OK);
-    assert_diags(&d, "");
-    all = json_loadb(out.data, out.len, 0, NULL);
-    assert_non_null(all);
-    kernels = json_incref(json_object_get(all, "kernels"));
-    assert_true(json_array_size(kernels) > 0);
-    json_decref(all);
-    mlagen_buf_free(&out);
-    mlagen_close(m);
-    free(spec);
-    return kernels;
-}
-
-static const char *text(const json_t *o, const char *key) {
-    const char *s = json_string_value(json_object_get(o, key));
-    assert_non_null(s);
-    return s;
-}
-
-static json_int_t number(const json_t *o, const char *key) {
-    const json_t *n = json_object_get(o, key);
-    assert_true(json_is_integer(n));
-    return json_integer_value(n);
-}
-
-static json_t *plan_of(const json_t *kernels, const char *family,
-                       const char *variant) {
-    json_t *plan;
-    size_t i;
-    json_array_foreach((json_t *)kernels, i, plan) {
-        if (!strcmp(text(plan, "family"), family) &&
-            !strcmp(text(plan, "variant"), variant))
-            return plan;
-    }
-    return NULL;
+    return plans_of_spec(spec);
 }
 
 /* ---- tests --------------------------------------------------------------- */
@@ -449,13 +405,13 @@ static void launches_stay_within_the_hardware(void **state) {
         size_t i, a, f;
         json_array_foreach(kernels, i, plan) {
             json_t *launch = json_object_get(plan, "launch"), *factor, *n;
-            json_int_t threads = 1;
+            int threads = 1;
             json_array_foreach(json_object_get(launch, "block"), a, n) {
                 threads *= json_integer_value(n);
             }
             assert_true(threads >= 32 && threads <= 1024 && threads % 32 == 0);
             json_array_foreach(json_object_get(launch, "grid"), a, axis) {
-                json_int_t limit = a == 0 ? 2147483647 : 65535, fixed = 1;
+                int limit = a == 0 ? 2147483647 : 65535, fixed = 1;
                 assert_true(number(axis, "max") <= limit);
                 json_array_foreach(json_object_get(axis, "factors"), f,
                                    factor) {
@@ -482,8 +438,8 @@ static void concat_gives_every_head_to_one_warp(void **state) {
             json_t *kernels = plans_of(&g, "sm_80");
             json_t *plan = plan_of(kernels, "concat_mla_k", "");
             json_t *t = json_object_get(plan, "tile");
-            json_int_t run = number(t, "heads_per_warp");
-            json_int_t runs = number(t, "groups");
+            int run = number(t, "heads_per_warp");
+            int runs = number(t, "groups");
 
             assert_true(runs * run >= heads && (runs - 1) * run < heads);
             assert_int_equal(number(t, "lanes") * number(t, "chunks") * 8,
@@ -515,7 +471,7 @@ static void merge_blocks_hold_whole_tokens(void **state) {
 static void assert_kv_b_fits(const json_t *plan, int sm, int optin)
 {
     json_t *t = json_object_get(plan, "tile");
-    json_int_t bytes = number(t, "stages") * number(t, "stage");
+    int bytes = number(t, "stages") * number(t, "stage");
 
     assert_int_equal(
         number(json_object_get(plan, "launch"), "smem_dynamic"), bytes);
@@ -530,11 +486,11 @@ static void assert_kv_b_fits(const json_t *plan, int sm, int optin)
 
 /* Every column tile belongs to one group, and CTAs are numbered in 32 bits
  * however many tokens there are. */
-static void assert_kv_b_covers(const json_t *plan, json_int_t columns)
+static void assert_kv_b_covers(const json_t *plan, int columns)
 {
     json_t *t = json_object_get(plan, "tile");
-    json_int_t tiles = number(t, "column_tiles"), walk = number(t, "walk");
-    json_int_t groups = number(t, "groups"), rows = number(t, "rows");
+    int tiles = number(t, "column_tiles"), walk = number(t, "walk");
+    int groups = number(t, "groups"), rows = number(t, "rows");
 
     assert_true(tiles * number(t, "columns") >= columns);
     assert_true((tiles - 1) * number(t, "columns") < columns);

@@ -6,20 +6,13 @@
  * the two groups that alternate on request, and the reason where the portable
  * kernel serves.
  */
-#include "support.h"
-
-#include "mlagen.h"
+#include "plans.h"
 
 enum { SMEM = 232448, POOL = 504, OTHER = 26, PAIR_ROWS = 128, MOST = 255 };
 #define ALTERNATING "decode: {hopper: {schedule: alternating}}\n"
 
 /* The kernels array of `mlagen plan --json`; a new reference. */
 static json_t *plans_of(int latent, int rope, int heads, const char *rest) {
-    struct mlagen_options o = {.size = sizeof o};
-    struct mlagen_diags d = {0};
-    struct mlagen_buf out = {0};
-    struct mlagen *m;
-    json_t *all, *kernels;
     char *spec = NULL;
 
     assert_true(asprintf(&spec,
@@ -28,43 +21,7 @@ static json_t *plans_of(int latent, int rope, int heads, const char *rest) {
                          "v_head_dim: 128\nrope: {style: none}\n"
                          "arch: [sm_90a]\n%s",
                          heads, latent, rope, rest) > 0);
-    assert_int_equal(mlagen_open(&o, &m, &d), MLAGEN_OK);
-    assert_int_equal(mlagen_load_text(m, spec, strlen(spec), "some.yaml", &d),
-                     MLAGEN_OK);
-    assert_int_equal(mlagen_describe(m, true, &out, &d), MLAGEN_OK);
-    assert_diags(&d, "");
-    all = json_loadb(out.data, out.len, 0, NULL);
-    assert_non_null(all);
-    kernels = json_incref(json_object_get(all, "kernels"));
-    json_decref(all);
-    mlagen_buf_free(&out);
-    mlagen_close(m);
-    free(spec);
-    return kernels;
-}
-
-static const json_t *decode_of(const json_t *kernels, const char *variant) {
-    json_t *plan;
-    size_t i;
-    json_array_foreach((json_t *)kernels, i, plan) {
-        if (!strcmp(json_string_value(json_object_get(plan, "family")),
-                    "mqa_decode") &&
-            !strcmp(json_string_value(json_object_get(plan, "variant")),
-                    variant))
-            return plan;
-    }
-    return NULL;
-}
-
-static int number(const json_t *o, const char *key) {
-    const json_t *n = json_object_get(o, key);
-    assert_true(json_is_integer(n));
-    return (int)json_integer_value(n);
-}
-
-static const json_t *tile_of(const json_t *plan) {
-    assert_non_null(plan);
-    return json_object_get(plan, "tile");
+    return plans_of_spec(spec);
 }
 
 /* A text of the cost block, "" if there is no such row. */
@@ -83,7 +40,7 @@ static const char *cost_of(const json_t *plan, const char *name) {
  * (65,536), P three times 8,192. */
 static void a_tile_of_v3_costs_what_was_worked_out_by_hand(void **state) {
     json_t *kernels = plans_of(512, 64, 64, "decode: {max_q_len: 1}\n");
-    const json_t *t = tile_of(decode_of(kernels, "m64"));
+    const json_t *t = tile_of(plan_of(kernels, "mqa_decode", "m64"));
     const json_t *per = json_object_get(t, "per_tile");
     (void)state;
     assert_int_equal(number(per, "mma"), 36 * 32 + 8 * 128);
@@ -103,7 +60,7 @@ static void plans_fit_registers_and_shared_memory(void **state) {
     for (int latent = 128; latent <= 512; latent += 128)
         for (int rope = 0; rope <= 128; rope += 16) {
             json_t *kernels = plans_of(latent, rope, 40, "");
-            const json_t *plan = decode_of(kernels, "m128"), *t;
+            const json_t *plan = plan_of(kernels, "mqa_decode", "m128"), *t;
             if (!plan) {
                 assert_true(latent == 512 && rope > 64);
                 json_decref(kernels);
@@ -139,8 +96,9 @@ static void more_than_64_rows_go_to_pairs_of_blocks(void **state) {
         snprintf(rest, sizeof rest, "decode: {max_q_len: %d}\n",
                  rows[i].q_len);
         kernels = plans_of(512, 64, rows[i].heads, rest);
-        pair = decode_of(kernels, "m128");
-        assert_int_equal(decode_of(kernels, "m64") != NULL, rows[i].one);
+        pair = plan_of(kernels, "mqa_decode", "m128");
+        assert_int_equal(plan_of(kernels, "mqa_decode", "m64") != NULL,
+                         rows[i].one);
         assert_int_equal(pair != NULL, rows[i].pair);
         if (pair) {
             const json_t *launch = json_object_get(pair, "launch");
@@ -160,9 +118,9 @@ static void knobs_are_in_the_plan(void **state) {
         512, 0, 128,
         "decode: {max_q_len: 1, hopper: {cluster: false, p_buffers: 2, "
         "early_scores: false, first_steps: 3}}\n");
-    const json_t *t = tile_of(decode_of(kernels, "m64"));
+    const json_t *t = tile_of(plan_of(kernels, "mqa_decode", "m64"));
     (void)state;
-    assert_null(decode_of(kernels, "m128"));
+    assert_null(plan_of(kernels, "mqa_decode", "m128"));
     assert_int_equal(number(t, "buffers"), 2);
     assert_int_equal(number(t, "slots"), 3);
     assert_int_equal(number(t, "held"), 1);
@@ -182,7 +140,7 @@ static void pages_of_less_than_8_keys_come_by_cp_async(void **state) {
         const json_t *plan, *launch;
         snprintf(rest, sizeof rest, "kv_cache: {page_size: %d}\n", page);
         kernels = plans_of(128, 32, 128, rest);
-        plan = decode_of(kernels, copied ? "m64" : "m128");
+        plan = plan_of(kernels, "mqa_decode", copied ? "m64" : "m128");
         assert_non_null(plan);
         launch = json_object_get(plan, "launch");
         assert_string_equal(
@@ -193,7 +151,8 @@ static void pages_of_less_than_8_keys_come_by_cp_async(void **state) {
         assert_int_equal(json_object_get(launch, "tensor_maps") != NULL,
                          !copied);
         assert_int_equal(json_object_get(launch, "cluster") != NULL, !copied);
-        assert_int_equal(decode_of(kernels, "m128") != NULL, !copied);
+        assert_int_equal(plan_of(kernels, "mqa_decode", "m128") != NULL,
+                         !copied);
         assert_int_equal(
             number(json_object_get(tile_of(plan), "per_tile"), "l2"),
             copied ? 64 * 2 * 160 : 64 * 2 * 192 / 2);
@@ -206,7 +165,7 @@ static void pages_of_less_than_8_keys_come_by_cp_async(void **state) {
 static void a_tile_of_two_alternating_groups_costs_what_was_worked_out(
     void **state) {
     json_t *kernels = plans_of(512, 64, 64, ALTERNATING);
-    const json_t *t = tile_of(decode_of(kernels, "m64"));
+    const json_t *t = tile_of(plan_of(kernels, "mqa_decode", "m64"));
     const json_t *per = json_object_get(t, "per_tile");
     const json_t *map = json_object_get(t, "smem");
     (void)state;
@@ -233,7 +192,7 @@ static void alternating_plans_fit_registers_and_shared_memory(void **state) {
     for (int latent = 128; latent <= 512; latent += 128)
         for (int rope = 0; rope <= 256; rope += 16) {
             json_t *kernels = plans_of(latent, rope, 40, ALTERNATING);
-            const json_t *plan = decode_of(kernels, "m64");
+            const json_t *plan = plan_of(kernels, "mqa_decode", "m64");
             const json_t *t = json_object_get(plan, "tile");
             bool fits = latent < 512 || rope <= 64;
             assert_int_equal(json_object_get(t, "q_registers") != NULL, fits);
@@ -255,8 +214,8 @@ static void alternating_groups_have_one_tile_and_no_pairs(void **state) {
     (void)state;
     for (size_t i = 0; i < COUNT(heads); i++) {
         json_t *kernels = plans_of(512, 64, heads[i], ALTERNATING);
-        const json_t *plan = decode_of(kernels, "m64");
-        assert_null(decode_of(kernels, "m128"));
+        const json_t *plan = plan_of(kernels, "mqa_decode", "m64");
+        assert_null(plan_of(kernels, "mqa_decode", "m128"));
         assert_false(json_is_object(
             json_object_get(json_object_get(plan, "launch"), "cluster")));
         assert_int_equal(number(tile_of(plan), "m"), 64);

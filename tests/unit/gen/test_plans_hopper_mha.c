@@ -9,9 +9,7 @@
  * table of a probe: need W + 26 of 240 registers per thread); they are written
  * here as that table has them.
  */
-#include "support.h"
-
-#include "mlagen.h"
+#include "plans.h"
 
 enum { SMEM = 232448, LIMIT = 240, OTHER = 26, BOX = 64, ROW_BYTES = 128 };
 
@@ -24,11 +22,6 @@ static const struct geometry v3 = {512, 128, 64, 128, 0};
 
 /* The kernels array of `mlagen plan --json`; a new reference. */
 static json_t *plans_of(const struct geometry *g, const char *arch) {
-    struct mlagen_options o = {.size = sizeof o};
-    struct mlagen_diags d = {0};
-    struct mlagen_buf out = {0};
-    struct mlagen *m;
-    json_t *all, *kernels;
     char *spec = NULL;
 
     assert_true(asprintf(&spec,
@@ -38,45 +31,7 @@ static json_t *plans_of(const struct geometry *g, const char *arch) {
                          "mha: {cluster: %d}\n",
                          g->latent, g->nope, g->rope, g->v, arch,
                          g->cluster ? g->cluster : 1) > 0);
-    assert_int_equal(mlagen_open(&o, &m, &d), MLAGEN_OK);
-    assert_int_equal(mlagen_load_text(m, spec, strlen(spec), "some.yaml", &d),
-                     MLAGEN_OK);
-    assert_int_equal(mlagen_describe(m, true, &out, &d), MLAGEN_OK);
-    assert_diags(&d, "");
-    all = json_loadb(out.data, out.len, 0, NULL);
-    assert_non_null(all);
-    kernels = json_incref(json_object_get(all, "kernels"));
-    json_decref(all);
-    mlagen_buf_free(&out);
-    mlagen_close(m);
-    free(spec);
-    return kernels;
-}
-
-static json_t *plan_of(const json_t *kernels, const char *family,
-                       const char *variant) {
-    json_t *plan;
-    size_t i;
-    json_array_foreach((json_t *)kernels, i, plan) {
-        if (!strcmp(json_string_value(json_object_get(plan, "family")),
-                    family) &&
-            !strcmp(json_string_value(json_object_get(plan, "variant")),
-                    variant))
-            return plan;
-    }
-    return NULL;
-}
-
-static int number(const json_t *o, const char *key) {
-    const json_t *n = json_object_get(o, key);
-    assert_true(json_is_integer(n));
-    return (int)json_integer_value(n);
-}
-
-static const json_t *tile_of(const json_t *plan) {
-    const json_t *tile = json_object_get(plan, "tile");
-    assert_non_null(tile);
-    return tile;
+    return plans_of_spec(spec);
 }
 
 /* Kernels of warpgroups count rows by group; the portable ones do not. */
