@@ -60,7 +60,14 @@ prove() {
     done
 }
 
-# geometry NAME DEVICES LATENT ROPE -D key=value...
+# The architectures of devices, as a list.
+archs_of() {
+    echo "$1" | sed 's/a100/sm_80,/;s/rtx4090/sm_89,/;s/h200/sm_90,/
+        s/rtx5090/sm_120,/;s/,$//;s/.*/[&]/'
+}
+
+# geometry NAME DEVICES LATENT ROPE -D key=value...: on these devices; in the
+# full set for all architectures and on all devices
 geometry() {
     style=neox
     [ "$4" = 0 ] && style=none
@@ -69,7 +76,11 @@ geometry() {
     latent=$3
     rope=$4
     shift 4
-    [ "$cases" = full ] && devices="a100 rtx4090 h200 rtx5090"
+    if [ "$cases" = full ]; then
+        devices="a100 rtx4090 h200 rtx5090"
+    else
+        set -- -D arch="$(archs_of "$devices")" "$@"
+    fi
     prove "$dir" "$devices" -D kv_lora_rank="$latent" \
         -D qk_rope_head_dim="$rope" -D rope.style=$style "$@"
 }

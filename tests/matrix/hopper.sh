@@ -111,10 +111,7 @@ refused() {
         grep -q "$why" "$log.refused"
 }
 
-for page in 8 16 32 64 256; do
-    prove hopper page-$page -D kv_cache.page_size=$page -D heads=40
-done
-for page in 1 2 4; do
+for page in 1 4 8 256; do
     prove hopper page-$page -D kv_cache.page_size=$page -D heads=40
 done
 prove hopper page-1-row-576 -D kv_cache.page_size=1 -D kv_lora_rank=512 \
@@ -132,7 +129,6 @@ prove hopper late-scores -D decode.hopper.early_scores=false \
 prove hopper no-pairs -D heads=70 -D decode.hopper.cluster=false \
     -D decode.hopper.first_steps=0 -D decode.max_q_len=1
 prove hopper tokens-16 -D heads=1 -D decode.max_q_len=16
-alternate page-8 -D kv_cache.page_size=8 -D heads=40
 alternate page-64 -D kv_lora_rank=512 -D heads=20
 alternate page-256 -D kv_cache.page_size=256 -D kv_lora_rank=384 \
     -D qk_rope_head_dim=32 -D dtype=fp16 -D heads=70 -D decode.max_q_len=1
@@ -151,6 +147,9 @@ row "rank 1024: the plan says why" reason "1024 columns is beyond" \
     kv_lora_rank=1024
 
 if [ "$cases" = full ]; then
+    for page in 2 16 32 64; do
+        prove hopper page-$page -D kv_cache.page_size=$page -D heads=40
+    done
     for heads in 1 3 9 33 64 65 96 127 128 200; do
         prove hopper heads-$heads -D heads=$heads -D decode.max_q_len=3
     done
@@ -182,7 +181,7 @@ if [ "$cases" = full ]; then
     for heads in 1 3 9 33 64 65 96 127 128 200; do
         alternate heads-$heads -D heads=$heads -D decode.max_q_len=3
     done
-    for page in 16 32; do
+    for page in 8 16 32; do
         alternate page-$page -D kv_cache.page_size=$page -D heads=16
     done
     alternate row-512 -D kv_lora_rank=512 -D qk_rope_head_dim=0 \
