@@ -136,9 +136,10 @@ static bool has_bar(const struct num_subject *s)
 static double bar_of(const struct tile *tile, const struct expected *e,
                      const struct bench_traffic *t)
 {
-    return tile->clocks ? wgmma_insns_bar + wgmma_block_insns *
-                                                (double)e->blocks / bench_mmas(t)
-                        : insns_bar;
+    if (!tile->clocks)
+        return insns_bar;
+    return wgmma_insns_bar +
+           wgmma_block_insns * (double)e->blocks / bench_mmas(t);
 }
 
 /* Each figure over its floor, which the plan gives exactly. */
