@@ -58,8 +58,6 @@ struct mlagen_host *mlagen_lua_host(lua_State *L);
 void mlagen_lua_sandbox(lua_State *L);
 /* Pushes the value of module `name`, loading it if needed. */
 void mlagen_lua_use(lua_State *L, const char *name);
-/* Pushes the sorted array of the keys of the table at `index`. */
-void mlagen_lua_keys(lua_State *L, int index);
 /* __newindex of every environment: raises. */
 int mlagen_lua_no_write(lua_State *L);
 

@@ -311,8 +311,9 @@ static void append_string_keys(lua_State *L, int index, size_t strings,
     lua_pop(L, 1);
 }
 
-/* Hash order is read here and nowhere else, and sorted away at once. */
-void mlagen_lua_keys(lua_State *L, int index) {
+/* Pushes the sorted array of the keys of the table at `index`.  Lua code sees
+ * nothing of the order in which a table is walked. */
+static void push_keys(lua_State *L, int index) {
     size_t strings = 0;
     lua_Integer numbers = 0;
     luaL_checkstack(L, 8, NULL);
@@ -340,7 +341,7 @@ void mlagen_lua_keys(lua_State *L, int index) {
 static int keys(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_settop(L, 1);
-    mlagen_lua_keys(L, 1);
+    push_keys(L, 1);
     return 1;
 }
 

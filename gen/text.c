@@ -92,7 +92,7 @@ struct rendering {
  * broken by their width.  A source is rendered without its architecture. */
 static bool are_twins(const json_t *a, const json_t *b)
 {
-    static const char *const quick[] = {"family", "variant", "struct"};
+    static const char *const quick[] = {"family", "variant"};
     const char *key;
     json_t *value;
 

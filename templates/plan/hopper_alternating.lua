@@ -118,7 +118,6 @@ end
 -- Rows of the cost block.
 function M.costs(spec, heads, t)
     local c = cost.new()
-    local per = t.per_tile
     c.add("tile", "%d rows x %d keys; two warpgroups take turns with the tiles, half of O each", t.m, t.n)
     c.add("rows", "for %d to %d (token, head) rows of a request, %d heads", t.min_rows, t.max_rows, heads)
     c.add("schedule", "(a) tiles in pairs; P from registers for its maker, from shared memory for the other")
@@ -128,10 +127,7 @@ function M.costs(spec, heads, t)
         cost.grouped(t.stage_bytes), cost.grouped(t.q_shared * t.rows * 32))
     c.add("registers", "O %d + S %d + Q %d of %d k-steps, of %d", spec.kv_lora_rank // 4,
         latent.SCORE_REGISTERS, t.q_registers, t.steps, REGISTERS)
-    c.add("cycles", "per block and key tile: %s of MMA, %s of the shared-memory port",
-        cost.grouped(per.mma), cost.grouped(per.port))
-    c.add("bytes", "%s of L2 per block and key tile, %s of queries per item", cost.grouped(per.l2),
-        cost.grouped(t.m * 2 * spec.derived.row))
+    latent.add_traffic(c, spec, t)
     return c.pairs
 end
 

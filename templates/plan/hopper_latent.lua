@@ -2,6 +2,7 @@
 -- hopper_latent.lua: what the schedules of mqa_decode on sm_90a have in common: a tile's shape, the
 -- ranks that two groups of columns can hold, the map of shared memory.
 
+local cost = use("lib/cost")
 local plan = use("lib/plan")
 
 local M = {}
@@ -41,6 +42,15 @@ function M.memory_map()
         map[name] = map.total
         map.total = map.total + plan.ceil_div(bytes, 16) * 16
     end
+end
+
+-- The last rows of a tile's cost block: what it costs per tile, and to begin an item.
+function M.add_traffic(c, spec, t)
+    local per = t.per_tile
+    c.add("cycles", "per block and key tile: %s of MMA, %s of the shared-memory port",
+        cost.grouped(per.mma), cost.grouped(per.port))
+    c.add("bytes", "%s of L2 per block and key tile, %s of queries per item", cost.grouped(per.l2),
+        cost.grouped(t.m * 2 * spec.derived.row))
 end
 
 return M

@@ -26,6 +26,7 @@ local plan = use("lib/plan")
 local symbol = use("lib/symbol")
 local alternating = use("plan/hopper_alternating")
 local hopper = use("plan/hopper_decode")
+local latent = use("plan/hopper_latent")
 local tile = use("plan/decode_tile")
 
 local M = {}
@@ -116,7 +117,6 @@ end
 
 local function hopper_costs(spec, heads, t)
     local c = cost.new()
-    local per = t.per_tile
     c.add("tile", "%d rows x %d keys in %s of %d rows; one warpgroup for S and its softmax, two for O",
         t.m, t.n, cost.plural(t.cluster, "block"), t.rows)
     c.add("rows", "for %d to %d (token, head) rows of a request, %d heads", t.min_rows, t.max_rows, heads)
@@ -130,10 +130,7 @@ local function hopper_costs(spec, heads, t)
         cost.grouped(t.q_shared * t.rows * 32))
     c.add("registers", "%d for S (S 32 + Q %d of %d k-steps), 2 x %d for O (O %d)", t.scores_limit,
         t.q_registers, t.steps, t.values_limit, spec.kv_lora_rank // 4)
-    c.add("cycles", "per block and key tile: %s of MMA, %s of the shared-memory port",
-        cost.grouped(per.mma), cost.grouped(per.port))
-    c.add("bytes", "%s of L2 per block and key tile, %s of queries per item", cost.grouped(per.l2),
-        cost.grouped(t.m * 2 * spec.derived.row))
+    latent.add_traffic(c, spec, t)
     return c.pairs
 end
 

@@ -7,9 +7,8 @@
 # CASES=full.
 cd "$(dirname "$0")/../.." || exit 1
 work=${WORK:-build/heads}
+. tests/row.sh
 log=$work/log
-n=0
-bad=0
 mkdir -p "$work"
 
 # spec HEADS V
@@ -36,15 +35,8 @@ right() {
 
 for case in 5:512 65:256 97:128 200:128; do
     heads=${case%:*}
-    n=$((n + 1))
     spec "$heads" "${case#*:}" >"$work/$heads.yaml"
-    if right "$heads" >"$log" 2>&1; then
-        echo "ok $n - $heads heads, ${case#*:} wide"
-    else
-        echo "not ok $n - $heads heads, ${case#*:} wide"
-        tail -n 20 "$log" | sed 's/^/# /'
-        bad=1
-    fi
+    row "$heads heads, ${case#*:} wide" right "$heads"
 done
 echo "1..$n"
 exit $bad
