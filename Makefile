@@ -214,18 +214,21 @@ THREADED := runtime/test_pool runtime/test_cache runtime/test_cache_crowd \
 TSAN := $(MAKE) B=$(B)/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
 TSAN_UNIT := $(THREADED:%=$(B)/tsan/tests/%)
 
+# Seconds that one test program may take.
+TAP_TIMEOUT ?= 1500
+
 check-run: all examples $(B)/mutation $(B)/gpu-bench $(B)/gpu-trace \
     $(UNIT) $(FUZZ)
 	+$(SAN) -s san-unit
 	+$(TSAN) -s tsan-unit
-	TAP_TIMEOUT=1500 sh tests/tap.sh $(TESTS) $(SAN_UNIT) $(TSAN_UNIT)
+	TAP_TIMEOUT=$(TAP_TIMEOUT) sh tests/tap.sh $(TESTS) $(SAN_UNIT) $(TSAN_UNIT)
 
 san-unit: $(UNIT) $(FUZZ)
 tsan-unit: $(THREADED:%=$(B)/tests/%)
 
 check-full: ## check, then the wide numeric matrix
 	sh scripts/setup.sh
-	CASES=full $(MAKE) check-run
+	CASES=full TAP_TIMEOUT=36000 $(MAKE) check-run
 
 bench: all $(B)/kernel-bench $(B)/pool-bench $(B)/dispatch-bench \
     $(B)/start-bench $(B)/hopper-bench ## print the figures

@@ -86,7 +86,8 @@ ${emit.signature(plan)}
         const mla_u32 first_row = (block + (mla_u32)(place % tiles)) * ${t.rows}u;
         const mla_u32 first_column = (mla_u32)(place / tiles) * ${t.columns}u;
 
-        // Rows beyond the last one read that again.
+        // Rows beyond the last one read that again.  A warp that has no others only loads.
+        const bool busy = first_row + warp_row < rows;
 @ for i = 0, passes - 1 do
 @     local row = emit.at("first_row + row", 0, "", i * t.pass)
 @     local column = emit.at("first_column + in_tile", 0, "", column_of(i * t.pass))
@@ -132,18 +133,20 @@ ${emit.signature(plan)}
             copies_wait<${t.stages - 2}>();
             __syncthreads();
             load();
+            if (busy) {
 @ for k = 0, t.depth // 16 - 1 do
-            {
-                const mla_v4 x[] = {${fragments("x_from + stage", k)}};
-                const mla_v4 w[] = {${fragments("w_from + stage", k)}};
+                {
+                    const mla_v4 x[] = {${fragments("x_from + stage", k)}};
+                    const mla_v4 w[] = {${fragments("w_from + stage", k)}};
 #pragma unroll
-                for (mla_i32 i = 0; i < ${m_tiles * n_tiles}; ++i) {
-                    const mla_v4 &u = x[i & 1];
-                    const mla_v4 &v = w[i >> 2];
-                    mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                    for (mla_i32 i = 0; i < ${m_tiles * n_tiles}; ++i) {
+                        const mla_v4 &u = x[i & 1];
+                        const mla_v4 &v = w[i >> 2];
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                    }
                 }
-            }
 @ end
+            }
             stage = stage == ${last_stage}u ? 0u : stage + STAGE;
         }
 

@@ -164,6 +164,7 @@ ${emit.signature(plan)}
     // Fragments: this warp's ${t.warp_rows} rows of latents, its ${t.warp_columns} rows of W.
     const mla_u32 warp_row = ${t.warp_rows}u * (warp / ${t.warps_n}u);
     const mla_u32 warp_column = ${t.warp_columns}u * (warp % ${t.warps_n}u);
+    const bool busy = first_token + warp_row < tokens; // else it has no token, and only loads
     const mla_u32 x_from = base + (warp_row + (lane & 15u)) * ${t.stride}u + 16u * (lane >> 4);
     const mla_u32 w_from = base + W + (warp_column + 8u * (lane >> 4) + (lane & 7u)) * ${t.stride}u
                            + 16u * ((lane >> 3) & 1u);
@@ -182,16 +183,18 @@ ${emit.signature(plan)}
             __syncthreads();
             load();
 
-            // ${t.depth} of k, in order.
-            const mla_u32 x_stage = x_from + stage;
-            const mla_u32 w_stage = w_from + stage;
+            if (busy) {
+                // ${t.depth} of k, in order.
+                const mla_u32 x_stage = x_from + stage;
+                const mla_u32 w_stage = w_from + stage;
 @ for k = 0, t.depth // 16 - 1 do
-            {
-                const mla_v4 x[] = {${fragments("x_stage", m_tiles, k)}};
-                const mla_v4 w[] = {${fragments("w_stage", n_tiles // 2, k)}};
-                multiply(c, x, w);
-            }
+                {
+                    const mla_v4 x[] = {${fragments("x_stage", m_tiles, k)}};
+                    const mla_v4 w[] = {${fragments("w_stage", n_tiles // 2, k)}};
+                    multiply(c, x, w);
+                }
 @ end
+            }
             stage = stage == ${last_stage}u ? 0u : stage + STAGE;
         }
 

@@ -12,7 +12,8 @@
 --   * 64 x 64, four warps of 32 x 32: per 16 of k a warp has 4 ldmatrix for 8 MMAs, so the
 --     shared-memory port and an A100's tensor cores are busy for about as long (64 clocks).
 --     An idle row of the tile costs MMAs that are hidden while w arrives: a stage of w, 8
---     KB, takes an SM 400 clocks on an H200 and 800 on an A100, its MMAs 256.
+--     KB, takes an SM 400 clocks on an H200 and 800 on an A100, its MMAs 256; with at most
+--     32 rows, 128, since warps without a row do nothing but load.
 --   * 64 of k a stage, 32 on the parts of 99 KiB, as many stages (at most 4) as fit with two
 --     CTAs per SM.  Rows in shared memory are an odd number of 16-byte units, and the loader
 --     gives eight lanes one row, or rows that lie four apart: no bank conflicts.

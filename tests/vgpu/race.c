@@ -9,8 +9,9 @@
  * cell needs to be cleared between CTAs.
  *
  * Most accesses are the first to their word since a barrier, or one more read
- * by the same warp: two comparisons with `settled` find that out (the common
- * cases, below).  The general code is for the rest, and is the definition.
+ * by the same warp, or meet a tile that a whole CTA reads: comparisons with
+ * `settled` find that out (the common cases, below).  The general code is for
+ * the rest, and is the definition.
  */
 #include "race_internal.h"
 
@@ -460,9 +461,24 @@ static bool access_lane(struct access *a, unsigned skip, cell_fn *fn)
 
 /* ---- the common cases --------------------------------------------------- */
 
+/* A second warp has come to a cell that was read by several before: its row
+ * of readers is there.  Readers who are ordered before this one stay in it,
+ * which changes no answer: whoever is ordered after this one is after them. */
+static inline void add_second_warp(struct vg_race *r, struct vg__cell *c,
+                                   unsigned w, struct vg__reader second)
+{
+    struct vg__reader *row = vg__race_readers(r, c->r_ext);
+
+    for (unsigned i = 0; i < r->nwarps; i++)
+        row[i].epoch = row[i].lanes = 0;
+    row[c->r_warp] = (struct vg__reader){c->r_epoch, c->r_lanes, c->r_inst};
+    row[w] = second;
+    c->r_warp = READ_MANY;
+}
+
 /* Whole words whose last write is settled: the reader is the first since
- * then, or joins readers of its own warp.  Returns false when it is anything
- * else. */
+ * then, or joins readers of its own warp, or of one other.  Returns false when
+ * it is anything else. */
 static inline bool read_settled(struct vg_race *r, struct vg__cell *c,
                                 unsigned w, uint32_t settled, uint32_t bit,
                                 uint32_t tag)
@@ -488,17 +504,31 @@ static inline bool read_settled(struct vg_race *r, struct vg__cell *c,
         c->r_inst = tag;
         return true;
     }
+    if (c->r_warp != w && c->r_ext) {
+        add_second_warp(r, c, w, (struct vg__reader){now, bit, tag});
+        return true;
+    }
     if (c->r_warp != w || c->r_epoch != now || (c->r_inst ^ tag) & ~INST_MASK)
         return false;
     c->r_lanes |= bit;
     return true;
 }
 
-/* A write after which nothing has happened that is not settled. */
-static inline bool is_settled(const struct vg__cell *c, uint32_t settled)
+/* Nothing has happened to the cell that is not settled. */
+static inline bool is_settled(const struct vg_race *r, const struct vg__cell *c,
+                              uint32_t settled)
 {
-    return c->w_epoch <= settled && c->r_epoch <= settled &&
-           c->r_warp < READ_SPLIT;
+    const struct vg__reader *row;
+    uint32_t last = 0;
+
+    if (c->w_epoch > settled || c->r_warp == READ_SPLIT)
+        return false;
+    if (c->r_warp != READ_MANY)
+        return c->r_epoch <= settled;
+    row = r->readers + (size_t)c->r_ext * r->nwarps;
+    for (unsigned w = 0; w < r->nwarps; w++)
+        last = row[w].epoch > last ? row[w].epoch : last;
+    return last <= settled;
 }
 
 /* Does one lane's access word by word as long as they are common cases;
@@ -519,13 +549,33 @@ static inline unsigned access_words(struct access *a)
         }
         return n;
     }
-    for (; n < op->size && is_settled(c, settled); n += 4)
+    for (; n < op->size && is_settled(r, c, settled); n += 4)
         record_write(a, c++);
     return n;
 }
 
+/* How many bytes of one lane's access, from the first, race with nothing
+ * because all is settled. */
+static inline unsigned settled_words(const struct access *a)
+{
+    const struct vg_race_op *op = a->op;
+    const struct vg__cell *c = &a->r->cell[op->off[a->lane] >> 2];
+    uint32_t settled = a->r->settled[op->warp];
+    unsigned n = 0;
+
+    while (n < op->size && is_settled(a->r, c++, settled))
+        n += 4;
+    return n;
+}
+
+/* Are a lane's bytes whole words? */
+static inline bool in_words(const struct access *a)
+{
+    return !((a->op->off[a->lane] | a->op->size) & 3);
+}
+
 /* The quick cases do what they can of each lane, the general code does the
- * rest; both leave the same cells behind. */
+ * rest; both leave cells behind that give the same answers. */
 bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
                     struct vg_race_hit *hit)
 {
@@ -537,7 +587,7 @@ bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
         unsigned done = 0;
 
         a.lane = (unsigned)__builtin_ctz(m);
-        if (!((op->off[a.lane] | op->size) & 3))
+        if (in_words(&a))
             done = access_words(&a);
         if (done < op->size && !access_lane(&a, done, access_cell))
             return false;
@@ -587,8 +637,12 @@ bool vg_race_check(struct vg_race *r, const struct vg_race_op *op,
 
     r->seq++;
     for (uint32_t m = op->mask; m; m &= m - 1) {
+        unsigned done = 0;
+
         a.lane = (unsigned)__builtin_ctz(m);
-        if (!access_lane(&a, 0, check_cell))
+        if (in_words(&a))
+            done = settled_words(&a);
+        if (done < op->size && !access_lane(&a, done, check_cell))
             return false;
     }
     return true;

@@ -189,6 +189,32 @@ static void double_buffer(void **state)
                "ld.shared.u32 %r2, [%r8];\n"), 64, "race");
 }
 
+/* A tile that warp 0 fills and four warps read, again and again: readers of
+ * the rounds before are history, those of this round are not, whichever of
+ * them came first.  `after` is what is between the last reads and one more
+ * write by warp 0. */
+#define ROUNDS(after)                                                         \
+    "shl.b32 %r0, %lane, 2; add.u32 %r0, %r0, %sm; mov.u32 %r5, 0;\n"         \
+    "setp.eq.u32 %p0, %warp, 0;\n"                                            \
+    "setp.lt.u32 %p1, %warp, 3; setp.eq.u32 %p2, %warp, 3;\n"                 \
+    "AGAIN:\n"                                                                \
+    "@%p0 st.shared.u32 [%r0], %r5;\n" BAR                                    \
+    "ld.shared.u32 %r2, [%r0];\n"                                             \
+    "add.u32 %r5, %r5, 1; setp.eq.u32 %p3, %r5, 4; @%p3 bra LAST;\n" BAR      \
+    "bra AGAIN;\n"                                                            \
+    "LAST:\n" after                                                           \
+    "@%p0 st.shared.u32 [%r0], %r5;\n"
+
+static void many_read_one_writes(void **state)
+{
+    (void)state;
+    silent(ROUNDS(BAR), 128);
+    races(ROUNDS(""), 128, "race");
+    /* The fourth warp has read, too, and is not waited for. */
+    races(ROUNDS("@%p1 bar.sync 1, 96;\n"), 128, "warp 3");
+    silent(ROUNDS("@%p1 bar.sync 1, 128; @%p2 bar.arrive 1, 128;\n"), 128);
+}
+
 /* Warp 0 produces, warp 1 consumes, over barriers 1 (full) and 2 (empty). */
 #define PRODUCER_CONSUMER(full_arrive, full_wait, empty_wait, empty_arrive)   \
     "shl.b32 %r0, %lane, 2; add.u32 %r0, %r0, %sm; mov.u32 %r5, 0;\n"         \
@@ -374,6 +400,7 @@ int main(void)
         cmocka_unit_test(same_instruction),
         cmocka_unit_test(bytes_of_one_word),
         cmocka_unit_test(double_buffer),
+        cmocka_unit_test(many_read_one_writes),
         cmocka_unit_test(producer_and_consumer),
         cmocka_unit_test(arrive_covers_only_the_past),
         cmocka_unit_test(barrier_of_some_warps),

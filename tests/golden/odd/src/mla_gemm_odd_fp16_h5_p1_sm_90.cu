@@ -155,7 +155,8 @@ mla_gemm_odd_fp16_h5_p1_sm_90(const mla_gemm_args a)
         const mla_u32 first_row = (block + (mla_u32)(place % tiles)) * 64u;
         const mla_u32 first_column = (mla_u32)(place / tiles) * 64u;
 
-        // Rows beyond the last one read that again.
+        // Rows beyond the last one read that again.  A warp that has no others only loads.
+        const bool busy = first_row + warp_row < rows;
         const mla_i64 row0 = min(first_row + row, rows - 1u);
         const mla_i64 column0 = min(first_column + in_tile, columns - 1u);
         const char *const x0 = (const char *)a.x + row0 * a.x_stride;
@@ -211,44 +212,46 @@ mla_gemm_odd_fp16_h5_p1_sm_90(const mla_gemm_args a)
             copies_wait<2>();
             __syncthreads();
             load();
-            {
-                const mla_v4 x[] = {matrices<0>(x_from + stage), matrices<2304>(x_from + stage)};
-                const mla_v4 w[] = {matrices<0>(w_from + stage), matrices<2304>(w_from + stage)};
+            if (busy) {
+                {
+                    const mla_v4 x[] = {matrices<0>(x_from + stage), matrices<2304>(x_from + stage)};
+                    const mla_v4 w[] = {matrices<0>(w_from + stage), matrices<2304>(w_from + stage)};
 #pragma unroll
-                for (mla_i32 i = 0; i < 8; ++i) {
-                    const mla_v4 &u = x[i & 1];
-                    const mla_v4 &v = w[i >> 2];
-                    mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                    for (mla_i32 i = 0; i < 8; ++i) {
+                        const mla_v4 &u = x[i & 1];
+                        const mla_v4 &v = w[i >> 2];
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                    }
                 }
-            }
-            {
-                const mla_v4 x[] = {matrices<32>(x_from + stage), matrices<2336>(x_from + stage)};
-                const mla_v4 w[] = {matrices<32>(w_from + stage), matrices<2336>(w_from + stage)};
+                {
+                    const mla_v4 x[] = {matrices<32>(x_from + stage), matrices<2336>(x_from + stage)};
+                    const mla_v4 w[] = {matrices<32>(w_from + stage), matrices<2336>(w_from + stage)};
 #pragma unroll
-                for (mla_i32 i = 0; i < 8; ++i) {
-                    const mla_v4 &u = x[i & 1];
-                    const mla_v4 &v = w[i >> 2];
-                    mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                    for (mla_i32 i = 0; i < 8; ++i) {
+                        const mla_v4 &u = x[i & 1];
+                        const mla_v4 &v = w[i >> 2];
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                    }
                 }
-            }
-            {
-                const mla_v4 x[] = {matrices<64>(x_from + stage), matrices<2368>(x_from + stage)};
-                const mla_v4 w[] = {matrices<64>(w_from + stage), matrices<2368>(w_from + stage)};
+                {
+                    const mla_v4 x[] = {matrices<64>(x_from + stage), matrices<2368>(x_from + stage)};
+                    const mla_v4 w[] = {matrices<64>(w_from + stage), matrices<2368>(w_from + stage)};
 #pragma unroll
-                for (mla_i32 i = 0; i < 8; ++i) {
-                    const mla_v4 &u = x[i & 1];
-                    const mla_v4 &v = w[i >> 2];
-                    mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                    for (mla_i32 i = 0; i < 8; ++i) {
+                        const mla_v4 &u = x[i & 1];
+                        const mla_v4 &v = w[i >> 2];
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                    }
                 }
-            }
-            {
-                const mla_v4 x[] = {matrices<96>(x_from + stage), matrices<2400>(x_from + stage)};
-                const mla_v4 w[] = {matrices<96>(w_from + stage), matrices<2400>(w_from + stage)};
+                {
+                    const mla_v4 x[] = {matrices<96>(x_from + stage), matrices<2400>(x_from + stage)};
+                    const mla_v4 w[] = {matrices<96>(w_from + stage), matrices<2400>(w_from + stage)};
 #pragma unroll
-                for (mla_i32 i = 0; i < 8; ++i) {
-                    const mla_v4 &u = x[i & 1];
-                    const mla_v4 &v = w[i >> 2];
-                    mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                    for (mla_i32 i = 0; i < 8; ++i) {
+                        const mla_v4 &u = x[i & 1];
+                        const mla_v4 &v = w[i >> 2];
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                    }
                 }
             }
             stage = stage == 55296u ? 0u : stage + STAGE;

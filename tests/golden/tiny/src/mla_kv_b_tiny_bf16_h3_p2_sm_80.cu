@@ -202,6 +202,7 @@ mla_kv_b_tiny_bf16_h3_p2_sm_80(const mla_kv_b_args a)
     // Fragments: this warp's 32 rows of latents, its 32 rows of W.
     const mla_u32 warp_row = 32u * (warp / 2u);
     const mla_u32 warp_column = 32u * (warp % 2u);
+    const bool busy = first_token + warp_row < tokens; // else it has no token, and only loads
     const mla_u32 x_from = base + (warp_row + (lane & 15u)) * 48u + 16u * (lane >> 4);
     const mla_u32 w_from = base + W + (warp_column + 8u * (lane >> 4) + (lane & 7u)) * 48u
                            + 16u * ((lane >> 3) & 1u);
@@ -220,13 +221,15 @@ mla_kv_b_tiny_bf16_h3_p2_sm_80(const mla_kv_b_args a)
             __syncthreads();
             load();
 
-            // 16 of k, in order.
-            const mla_u32 x_stage = x_from + stage;
-            const mla_u32 w_stage = w_from + stage;
-            {
-                const mla_v4 x[] = {matrices<0>(x_stage), matrices<768>(x_stage)};
-                const mla_v4 w[] = {matrices<0>(w_stage), matrices<768>(w_stage)};
-                multiply(c, x, w);
+            if (busy) {
+                // 16 of k, in order.
+                const mla_u32 x_stage = x_from + stage;
+                const mla_u32 w_stage = w_from + stage;
+                {
+                    const mla_v4 x[] = {matrices<0>(x_stage), matrices<768>(x_stage)};
+                    const mla_v4 w[] = {matrices<0>(w_stage), matrices<768>(w_stage)};
+                    multiply(c, x, w);
+                }
             }
             stage = stage == 18432u ? 0u : stage + STAGE;
         }
