@@ -125,10 +125,14 @@ static void fill_poison(enum num_elem elem, enum num_poison poison,
 static void make_image(struct num_tensor *t, struct num_extent *e,
                        enum num_poison poison)
 {
-    fill_poison(t->elem, poison, e->sent, e->bytes);
-    for (int64_t k = 0; k < e->bytes && t->input; k++) {
-        unsigned char own = (unsigned char)-e->mask[k];
-        e->sent[k] = (e->data[k] & own) | (e->sent[k] & ~own);
+    unsigned char *restrict sent = e->sent;
+    const unsigned char *restrict data = e->data, *restrict mask = e->mask;
+    int64_t bytes = t->input ? e->bytes : 0;
+
+    fill_poison(t->elem, poison, sent, e->bytes);
+    for (int64_t k = 0; k < bytes; k++) {
+        unsigned char own = (unsigned char)-mask[k];
+        sent[k] = (unsigned char)((data[k] & own) | (sent[k] & ~own));
     }
 }
 

@@ -82,6 +82,10 @@ static inline void vg_bits_set(unsigned char *map, uint64_t off, uint64_t n)
     unsigned char *p = map + (off >> 3);
     unsigned lo = off & 7;
 
+    if (!lo && n == 16) {
+        memset(p, 0xff, 2);
+        return;
+    }
     if (lo + n <= 8) {
         *p |= n ? vg_bits_mask(lo, lo + (unsigned)n) : 0;
         return;
@@ -101,6 +105,10 @@ static inline void vg_bits_clear(unsigned char *map, uint64_t off, uint64_t n)
     unsigned char *p = map + (off >> 3);
     unsigned lo = off & 7;
 
+    if (!lo && n == 16) {
+        memset(p, 0, 2);
+        return;
+    }
     if (lo + n <= 8) {
         *p &= n ? ~vg_bits_mask(lo, lo + (unsigned)n) : 0xff;
         return;

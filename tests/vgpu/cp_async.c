@@ -52,13 +52,37 @@ struct cp_async {
 
 void vg_copies_clear(struct vg_copies *c)
 {
-    c->count = c->issued = 0;
+    c->first = c->count = c->issued = 0;
     memset(c->group, 0, sizeof c->group);
+}
+
+/* Forgets copies at the head of the queue that are complete; some that are may
+ * be left behind others, and have an empty mask. */
+static void drop_complete(struct vg_copies *c)
+{
+    while (c->first < c->count && !c->copy[c->first].mask)
+        c->first++;
+    if (c->first == c->count)
+        c->first = c->count = 0;
+}
+
+/* Moves the queue to the front of its memory. */
+static void close_gaps(struct vg_copies *c)
+{
+    unsigned kept = 0;
+
+    for (unsigned n = c->first; n < c->count; n++)
+        if (c->copy[n].mask)
+            c->copy[kept++] = c->copy[n];
+    c->first = 0;
+    c->count = kept;
 }
 
 /* One more copy at the end of the warp's queue; faults without memory. */
 static struct vg_copy *push(struct vg_touch *t, struct vg_copies *c)
 {
+    if (c->count == c->room)
+        close_gaps(c);
     if (c->count == c->room) {
         unsigned room = c->room ? 2 * c->room : 32;
         void *p = realloc(c->copy, room * sizeof *c->copy);
@@ -70,6 +94,19 @@ static struct vg_copy *push(struct vg_touch *t, struct vg_copies *c)
         c->room = room;
     }
     return &c->copy[c->count++];
+}
+
+/* n bytes of one lane, then zeros up to `bytes`; nearly always 16 and none. */
+static inline void put(unsigned char *to, const unsigned char *from, unsigned n,
+                       unsigned bytes)
+{
+    if (n == 16) {
+        memcpy(to, from, 16);
+        return;
+    }
+    if (n)
+        memcpy(to, from, n);
+    memset(to + n, 0, bytes - n);
 }
 
 /* Performs the copy for some of its lanes: the source is read now, the rest of
@@ -88,11 +125,8 @@ static void complete(struct vg_warp *w, struct vg_copy *k, uint32_t lanes)
 
     for (uint32_t m = lanes; m; m &= m - 1) {
         int l = __builtin_ctz(m);
-        unsigned char *to = w->cta->shared + k->dst[l];
 
-        if (k->n[l])
-            memcpy(to, k->src[l], k->n[l]);
-        memset(to + k->n[l], 0, k->bytes - k->n[l]);
+        put(w->cta->shared + k->dst[l], k->src[l], k->n[l], k->bytes);
         vg_bits_set(mc->init, k->dst[l], k->bytes);
         vg_bits_clear(mc->flight, k->dst[l], k->bytes);
         mc->copies_in_flight--;
@@ -108,15 +142,13 @@ static void complete(struct vg_warp *w, struct vg_copy *k, uint32_t lanes)
     k->mask &= ~lanes;
 }
 
-/* Completes copies of lanes in mask whose group is below limit[lane], and
- * closes the gaps they leave in the queue. */
+/* Completes copies of lanes in mask whose group is below limit[lane]. */
 static void complete_groups(struct vg_warp *w, uint32_t mask,
                             const uint32_t limit[VG_LANES])
 {
     struct vg_copies *c = w->mem;
-    unsigned kept = 0;
 
-    for (unsigned n = 0; n < c->count; n++) {
+    for (unsigned n = c->first; n < c->count; n++) {
         struct vg_copy *k = &c->copy[n];
         uint32_t ready = 0;
 
@@ -127,13 +159,8 @@ static void complete_groups(struct vg_warp *w, uint32_t mask,
         }
         if (ready)
             complete(w, k, ready);
-        if (!k->mask)
-            continue;
-        if (kept != n)
-            c->copy[kept] = *k;
-        kept++;
     }
-    c->count = kept;
+    drop_complete(c);
 }
 
 /* The lanes' copies so far are those of this epoch, unless an earlier one has
@@ -144,7 +171,7 @@ uint32_t vg_copies_track(struct vg_warp *w, uint32_t lanes, uint32_t epoch)
 {
     struct vg_copies *c = w->mem;
 
-    for (unsigned n = 0; n < c->count; n++) {
+    for (unsigned n = c->first; n < c->count; n++) {
         struct vg_copy *k = &c->copy[n];
 
         for (uint32_t m = k->mask & lanes; m; m &= m - 1) {
@@ -160,17 +187,14 @@ uint32_t vg_copies_track(struct vg_warp *w, uint32_t lanes, uint32_t epoch)
 void vg_copies_arrive(struct vg_warp *w, uint32_t lanes, uint32_t until)
 {
     struct vg_copies *c = w->mem;
-    unsigned kept = 0;
 
-    for (unsigned n = 0; n < c->count; n++) {
+    for (unsigned n = c->first; n < c->count; n++) {
         struct vg_copy *k = &c->copy[n];
 
         if (k->number < until && k->mask & lanes)
             complete(w, k, k->mask & lanes);
-        if (k->mask)
-            c->copy[kept++] = *k;
     }
-    c->count = kept;
+    drop_complete(c);
 }
 
 /* The bytes of leaving lanes stay in flight for ever: nobody can know when
@@ -178,14 +202,10 @@ void vg_copies_arrive(struct vg_warp *w, uint32_t lanes, uint32_t until)
 void vg_copies_exit(struct vg_warp *w, uint32_t mask)
 {
     struct vg_copies *c = w->mem;
-    unsigned kept = 0;
 
-    for (unsigned n = 0; n < c->count; n++) {
+    for (unsigned n = c->first; n < c->count; n++)
         c->copy[n].mask &= ~mask;
-        if (c->copy[n].mask)
-            c->copy[kept++] = c->copy[n];
-    }
-    c->count = kept;
+    drop_complete(c);
 }
 
 /* ---- cp.async ----------------------------------------------------------- */
@@ -288,7 +308,10 @@ static void touch_destinations(struct vg_touch *t, const struct cp_async *x,
         uint32_t off = (uint32_t)t->off[l];
 
         k->dst[l] = off;
-        memset(t->base + off, POISON, x->bytes);
+        if (x->bytes == 16)
+            memset(t->base + off, POISON, 16);
+        else
+            memset(t->base + off, POISON, x->bytes);
         vg_bits_set(t->cta->flight, off, x->bytes);
         if (check)
             vg_bits_clear(t->cta->init, off, x->bytes);
@@ -325,9 +348,13 @@ static void cp_async(struct vg_warp *w, const struct vg_insn *i,
                      uint32_t mask)
 {
     const struct cp_async *x = i->aux;
-    struct vg_copy k = {.mask = mask, .pc = vg_pc(w, i), .bytes = x->bytes};
+    struct vg_copy k; /* whole only when queued: it is long */
     struct vg_touch t;
 
+    k.mask = mask;
+    k.pc = vg_pc(w, i);
+    k.bytes = x->bytes;
+    memset(k.epoch, 0, sizeof k.epoch);
     source_sizes(w, i, x, mask, k.n);
     vg_touch_begin(&t, w, i, -1, x->bytes);
     addresses(w, i, x, 1, t.addr);

@@ -171,14 +171,15 @@ static float scalar_step(const float *a, const float *b, unsigned n, float c,
     return round_any(ldexp(sum, most - (int)m->fraction), m->round);
 }
 
-/* One column, one step, element by element. */
-static void scalar_column(const struct vg_mma_operands *o, unsigned k0,
-                          unsigned n, unsigned col,
-                          const struct vg_mma_model *m, float *acc)
+/* Some rows of one column, one step, element by element. */
+static void scalar_rows(const struct vg_mma_operands *o, unsigned k0,
+                        unsigned n, unsigned col, uint32_t some,
+                        const struct vg_mma_model *m, float *acc)
 {
     int least_a = ilogbf(o->least_a), least_b = ilogbf(o->least_b);
 
-    for (unsigned row = 0; row < ROWS; row++) {
+    for (; some; some &= some - 1) {
+        unsigned row = (unsigned)__builtin_ctz(some);
         float a[VG_MMA_MAX_K], b[VG_MMA_MAX_K];
 
         for (unsigned k = 0; k < n; k++) {
@@ -258,13 +259,13 @@ INLINE vint vfields(vfloat x, int32_t least)
     return choose(x == 0, (vint){0} + NOTHING, e);
 }
 
-/* Exponent fields of all operands.  beyond: lanes where one is above 2^30 or
- * below 2^-78 and not zero; with both factors above 2^-78 no product comes
- * near NOTHING. */
+/* Exponent fields of all operands.  beyond: rows of A, and in beyond_b some
+ * lane, where one is above 2^30 or below 2^-78 and not zero; with both factors
+ * above 2^-78 no product comes near NOTHING. */
 struct fields {
     vint a[VG_MMA_MAX_K * CHUNKS];
     int32_t b[VG_MMA_MAX_K][COLS];
-    vint beyond;
+    vint beyond[CHUNKS], beyond_b;
 };
 
 INLINE vint is_beyond(vint e)
@@ -280,16 +281,18 @@ INLINE void find_fields(const struct vg_mma_operands *o, unsigned k,
     int32_t least_b = (int32_t)bits_of(o->least_b);
     const float *a = (const float *)o->a, *b = (const float *)o->b;
 
-    f->beyond = (vint){0};
+    for (unsigned c = 0; c < CHUNKS; c++)
+        f->beyond[c] = (vint){0};
+    f->beyond_b = (vint){0};
     for (unsigned i = 0; i < k * CHUNKS; i++) {
         f->a[i] = vfields(load(a + i * LANES), least_a);
-        f->beyond |= is_beyond(f->a[i]);
+        f->beyond[i % CHUNKS] |= is_beyond(f->a[i]);
     }
     for (unsigned i = 0; i < k * COLS; i += LANES) {
         vint e = vfields(load(b + i), least_b);
 
         memcpy((int32_t *)f->b + i, &e, sizeof e);
-        f->beyond |= is_beyond(e);
+        f->beyond_b |= is_beyond(e);
     }
 }
 
@@ -360,7 +363,8 @@ INLINE void finish(const vint *part, unsigned parts, vint e,
 }
 
 /* Some rows of a column; their largest exponents e are not extreme.  acc
- * points to the first of the rows. */
+ * points to the first of the rows.  Sums are unsigned: those of rows that are
+ * computed apart may wrap. */
 INLINE void rows(const struct vg_mma_operands *o, unsigned k0, unsigned n,
                  unsigned col, unsigned chunk, vint e,
                  const struct vg_mma_model *m, float *acc)
@@ -375,10 +379,51 @@ INLINE void rows(const struct vg_mma_operands *o, unsigned k0, unsigned n,
     for (unsigned k1 = k0; k1 < k0 + n; k1 += 8, parts++) {
         part[parts] = (vint){0};
         for (unsigned k = k1; k < k1 + 8 && k < k0 + n; k++)
-            part[parts] += __builtin_convertvector(
-                load(&o->a[k][chunk * LANES]) * o->b[k][col] * scale, vint);
+            part[parts] = (vint)(
+                (vuint)part[parts] +
+                (vuint)__builtin_convertvector(
+                    load(&o->a[k][chunk * LANES]) * o->b[k][col] * scale,
+                    vint));
     }
     finish(part, parts, e, m, acc);
+}
+
+/* Bit r: the mask of row r is set. */
+INLINE uint32_t bits_of_mask(const vint *mask)
+{
+    int32_t lane[ROWS];
+    uint32_t bits = 0;
+
+    memcpy(lane, mask, sizeof lane);
+    for (unsigned r = 0; r < ROWS; r++)
+        bits |= (uint32_t)(lane[r] & 1) << r;
+    return bits;
+}
+
+/* One column where something is beyond or extreme: those rows are computed
+ * apart, and what the vectors make of them is replaced. */
+static void slow_column(const struct vg_mma_operands *o,
+                        const struct fields *f, unsigned k0, unsigned n,
+                        unsigned col, const vint *e,
+                        const struct vg_mma_model *m, float *acc)
+{
+    vint all = (vint){0} - (int32_t)any(f->beyond_b), why[CHUNKS];
+    uint32_t apart;
+    float sum[ROWS];
+
+    for (unsigned c = 0; c < CHUNKS; c++)
+        why[c] = f->beyond[c] | is_extreme(e[c]) | all;
+    apart = bits_of_mask(why);
+    memcpy(sum, acc, sizeof sum);
+    scalar_rows(o, k0, n, col, apart, m, sum);
+    for (unsigned c = 0; c < CHUNKS; c++)
+        rows(o, k0, n, col, c, choose(why[c], (vint){0} + FIELD(0), e[c]), m,
+             acc + c * LANES);
+    for (uint32_t some = apart; some; some &= some - 1) {
+        unsigned row = (unsigned)__builtin_ctz(some);
+
+        acc[row] = sum[row];
+    }
 }
 
 /* One step of all columns.  Nearly always no lane is bad, which one test
@@ -387,27 +432,24 @@ INLINE void step(const struct vg_mma_operands *o, const struct fields *f,
                  unsigned k0, unsigned n, const struct vg_mma_model *m,
                  float acc[COLS][ROWS])
 {
-    vint e[COLS][CHUNKS], bad = f->beyond;
-    bool slow;
+    vint e[COLS][CHUNKS], bad = f->beyond_b;
 
+    for (unsigned c = 0; c < CHUNKS; c++)
+        bad |= f->beyond[c];
     for (unsigned col = 0; col < COLS; col++)
         for (unsigned c = 0; c < CHUNKS; c++) {
             e[col][c] = largest(f, k0, n, col, c, load(acc[col] + c * LANES),
                                 least_of_c(m));
             bad |= is_extreme(e[col][c]);
         }
-    slow = any(bad);
-    for (unsigned col = 0; col < COLS; col++) {
-        vint why = f->beyond;
-
-        for (unsigned c = 0; c < CHUNKS && slow; c++)
-            why |= is_extreme(e[col][c]);
-        if (slow && any(why))
-            scalar_column(o, k0, n, col, m, acc[col]);
-        else
-            for (unsigned c = 0; c < CHUNKS; c++)
-                rows(o, k0, n, col, c, e[col][c], m, acc[col] + c * LANES);
+    if (any(bad)) {
+        for (unsigned col = 0; col < COLS; col++)
+            slow_column(o, f, k0, n, col, e[col], m, acc[col]);
+        return;
     }
+    for (unsigned col = 0; col < COLS; col++)
+        for (unsigned c = 0; c < CHUNKS; c++)
+            rows(o, k0, n, col, c, e[col][c], m, acc[col] + c * LANES);
 }
 
 /* All steps; n is a constant at every call but one. */

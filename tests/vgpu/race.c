@@ -595,14 +595,31 @@ bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
     return true;
 }
 
-static bool record_cell(const struct access *a, struct vg__cell *c)
+/* The lane's write in its epoch. */
+static inline void record_late(const struct access *a, struct vg__cell *c)
 {
     uint32_t epoch = a->op->epochs ? a->op->epochs[a->lane] : 0;
 
     record_write(a, c);
     if (epoch)
         c->w_epoch = epoch;
+}
+
+static bool record_cell(const struct access *a, struct vg__cell *c)
+{
+    record_late(a, c);
     return true;
+}
+
+/* Whole words, as far as none is split; returns how many bytes it did. */
+static inline unsigned record_words(const struct access *a)
+{
+    struct vg__cell *c = &a->r->cell[a->op->off[a->lane] >> 2];
+    unsigned n = 0;
+
+    for (; n < a->op->size && c->r_warp != READ_SPLIT; n += 4)
+        record_late(a, c++);
+    return n;
 }
 
 /* For cp.async: the copy's bytes are written at the wait, by lanes that may
@@ -614,8 +631,13 @@ void vg_race_record(struct vg_race *r, const struct vg_race_op *op)
 
     r->seq++;
     for (uint32_t m = op->mask; m; m &= m - 1) {
+        unsigned done = 0;
+
         a.lane = (unsigned)__builtin_ctz(m);
-        access_lane(&a, 0, record_cell);
+        if (in_words(&a))
+            done = record_words(&a);
+        if (done < op->size)
+            access_lane(&a, done, record_cell);
     }
 }
 

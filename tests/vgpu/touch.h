@@ -35,7 +35,7 @@ struct vg_bar_clock {
 /* cp.async of one warp, see cp_async.c. */
 struct vg_copies {
     struct vg_copy *copy;
-    unsigned count, room;
+    unsigned first, count, room; /* copy[first .. count - 1] are queued */
     uint32_t issued;
     uint32_t group[VG_LANES];   /* number of the open group of each lane */
 };
