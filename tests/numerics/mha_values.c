@@ -68,26 +68,39 @@ static void fill_queries(struct num_case *c)
         }
 }
 
-/* A row and place of key `key` and head h that dim d is in. */
+/* Where keys are: the first dims in a tensor with heads, the others in k_rope,
+ * which all heads share.  Names are looked up once, not for each element. */
+struct keys {
+    struct num_tensor *first, *rope;
+    int dims; /* of the first */
+};
+
+static struct keys keys_of(const struct num_case *c)
+{
+    const mla_kernel_info *k = &c->subject->info;
+
+    if (!num_has(c->subject, "k_nope"))
+        return (struct keys){num_tensor_of(c, "k"), NULL, k->nope + k->rope};
+    return (struct keys){num_tensor_of(c, "k_nope"),
+                         num_tensor_of(c, "k_rope"), k->nope};
+}
+
+/* A row and place that dim d of head h is in. */
 struct spot {
     struct num_tensor *t;
     int64_t head, column;
 };
 
-static struct spot spot_of(const struct num_case *c, int64_t h, int64_t d)
+static inline struct spot spot_of(const struct keys *k, int64_t h, int64_t d)
 {
-    const mla_kernel_info *k = &c->subject->info;
-    bool apart = num_has(c->subject, "k_nope");
-
-    if (!apart)
-        return (struct spot){num_tensor_of(c, "k"), h, d};
-    if (d < k->nope)
-        return (struct spot){num_tensor_of(c, "k_nope"), h, d};
-    return (struct spot){num_tensor_of(c, "k_rope"), 0, d - k->nope};
+    if (d < k->dims)
+        return (struct spot){k->first, h, d};
+    return (struct spot){k->rope, 0, d - k->dims};
 }
 
 /* Columns of k_rope are set with the first head. */
-static void fill_key(struct num_case *c, int64_t key, int64_t s, int64_t count)
+static void fill_key(struct num_case *c, const struct keys *keys, int64_t key,
+                     int64_t s, int64_t count)
 {
     const struct mha_own *o = c->own;
     const mla_kernel_info *k = &c->subject->info;
@@ -95,7 +108,7 @@ static void fill_key(struct num_case *c, int64_t key, int64_t s, int64_t count)
 
     for (int64_t h = 0; h < k->heads; h++)
         for (int64_t d = 0; d < dims; d++) {
-            struct spot at = spot_of(c, h, d);
+            struct spot at = spot_of(keys, h, d);
             double x = d < dims - 1
                            ? noise[o->shape->values] * num_normal(&c->rng)
                            : key_driver(c, s, count);
@@ -117,7 +130,7 @@ static void fill_value(struct num_case *c, int64_t key, int64_t s)
 
 /* A key's row for the oracle, [v | k], from what was stored: rounded values
  * are what a kernel sees. */
-static void decode(struct num_case *c, int64_t key)
+static void decode(struct num_case *c, const struct keys *keys, int64_t key)
 {
     const struct mha_own *o = c->own;
     const mla_kernel_info *k = &c->subject->info;
@@ -130,7 +143,7 @@ static void decode(struct num_case *c, int64_t key)
             row[i] =
                 (float)num_get(t, 1 + key, h, i + (t->alias[0] ? k->nope : 0));
         for (int64_t d = 0; d < dims; d++) {
-            struct spot at = spot_of(c, h, d);
+            struct spot at = spot_of(keys, h, d);
             row[k->v + d] = (float)num_get(at.t, 1 + key, at.head, at.column);
         }
     }
@@ -141,6 +154,7 @@ void mha_fill(struct num_case *c)
 {
     struct mha_own *o = c->own;
     const mla_kernel_info *k = &c->subject->info;
+    struct keys keys = keys_of(c);
     int64_t key = 0;
 
     if (o->shape->values == MHA_UNCHECKED) {
@@ -155,8 +169,8 @@ void mha_fill(struct num_case *c)
     fill_queries(c);
     for (int b = 0; b < o->shape->batch; b++)
         for (int64_t s = 0; s < o->shape->request[b].k; s++, key++) {
-            fill_key(c, key, s, o->shape->request[b].k);
+            fill_key(c, &keys, key, s, o->shape->request[b].k);
             fill_value(c, key, s);
-            decode(c, key);
+            decode(c, &keys, key);
         }
 }
