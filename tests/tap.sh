@@ -15,7 +15,8 @@
 # when anything failed.
 #
 # TAP_TIMEOUT (seconds, default 600) bounds each program; TAP_JOBS (default: the
-# cores) of them run at the same time, and are reported in the order given.
+# cores) of them run at the same time, and are reported in the order given.  On
+# a terminal a line says meanwhile how far they are.
 set -u
 
 # cmocka's programs print TAP when told so.
@@ -72,6 +73,22 @@ fault() {
     tail -n 12 "$log" | sed 's/^/    /'
 }
 
+# wait_for PROGRAM TOTAL: until it has ended; what it did last, on a terminal.
+wait_for() {
+    tick=0
+    until [ -f "${log%.log}.code" ]; do
+        if [ -t 2 ] && [ $((tick % 10)) -eq 0 ]; then
+            ended=$(find "$TAP_DIR" -name '*.code' | wc -l)
+            last=$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-60)
+            printf '\r\033[K%s of %s; %s: %s' "$ended" "$2" "${1##*/}" \
+                "$last" >&2
+        fi
+        tick=$((tick + 1))
+        sleep 0.1
+    done
+    [ ! -t 2 ] || printf '\r\033[K' >&2
+}
+
 n=0
 for program in "$@"; do
     n=$((n + 1))
@@ -84,7 +101,7 @@ n=0
 for program in "$@"; do
     n=$((n + 1))
     log=$TAP_DIR/$n.log
-    until [ -f "$TAP_DIR/$n.code" ]; do sleep 0.1; done
+    wait_for "$program" $#
     code=$(cat "$TAP_DIR/$n.code")
     if [ "$code" -lt 0 ]; then
         fault "$program" "cannot be run"
