@@ -7,13 +7,13 @@ bad=0
 
 # row NAME COMMAND...: ok when the command succeeds; its output on failure
 row() {
-    name=$1
+    row_name=$1
     shift
     n=$((n + 1))
     if "$@" >"$log" 2>&1; then
-        echo "ok $n - $name"
+        echo "ok $n - $row_name"
     else
-        echo "not ok $n - $name"
+        echo "not ok $n - $row_name"
         tail -n 40 "$log" | sed 's/^/# /'
         bad=1
     fi

@@ -142,7 +142,8 @@ ${emit.signature(plan)}
                     for (mla_i32 i = 0; i < ${m_tiles * n_tiles}; ++i) {
                         const mla_v4 &u = x[i & 1];
                         const mla_v4 &v = w[i >> 2];
-                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x,
+                            i & 2 ? v.w : v.y);
                     }
                 }
 @ end

@@ -47,18 +47,26 @@ local THREADS = 384
 local STAGES = 3
 local SCORE_REGISTERS = latent.SCORE_REGISTERS
 local SPARE = 16 -- registers beyond those of wgmma's, where there is the choice: at 8 ptxas spills
+local STEP = 8 -- setmaxnreg's
 
 -- Shares of the warpgroups: what a launch of 384 threads gets (168 each); or, where Q needs more,
--- as much as holds Q for the scores group, if the values groups can do without it.
+-- as much as holds Q for the scores group, if the values groups can do without it.  With fewer
+-- than 8 to spare those spill beside several blocks of rope (384 + 256 columns): then they get
+-- a step more, if Q stays where it is.
 local function shares(steps, values_wgmma)
     local pool = plan.register_pool(THREADS)
     local even = pool // 3
-    local wanted = SCORE_REGISTERS + 4 * steps + plan.WGMMA_REGISTERS + SPARE
-    if wanted <= even then
+    local needed = SCORE_REGISTERS + 4 * steps + plan.WGMMA_REGISTERS
+    if needed + SPARE <= even then
         return even, even, false
     end
-    local least = plan.ceil_div(values_wgmma + plan.WGMMA_REGISTERS, 8) * 8
-    local values = math.max(least, (pool - plan.ceil_div(wanted, 8) * 8) // 16 * 8)
+    local least = plan.ceil_div(values_wgmma + plan.WGMMA_REGISTERS, STEP) * STEP
+    local values = math.max(least,
+        (pool - plan.ceil_div(needed + SPARE, STEP) * STEP) // (2 * STEP) * STEP)
+    local tight = values - values_wgmma - plan.WGMMA_REGISTERS < SPARE // 2
+    if tight and pool - 2 * (values + STEP) >= needed + SPARE // 2 then
+        values = values + STEP
+    end
     return pool - 2 * values, values, true
 end
 

@@ -220,7 +220,8 @@ mla_gemm_odd_fp16_h5_p1_sm_90(const mla_gemm_args a)
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
                         const mla_v4 &v = w[i >> 2];
-                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x,
+                            i & 2 ? v.w : v.y);
                     }
                 }
                 {
@@ -230,7 +231,8 @@ mla_gemm_odd_fp16_h5_p1_sm_90(const mla_gemm_args a)
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
                         const mla_v4 &v = w[i >> 2];
-                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x,
+                            i & 2 ? v.w : v.y);
                     }
                 }
                 {
@@ -240,7 +242,8 @@ mla_gemm_odd_fp16_h5_p1_sm_90(const mla_gemm_args a)
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
                         const mla_v4 &v = w[i >> 2];
-                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x,
+                            i & 2 ? v.w : v.y);
                     }
                 }
                 {
@@ -250,7 +253,8 @@ mla_gemm_odd_fp16_h5_p1_sm_90(const mla_gemm_args a)
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
                         const mla_v4 &v = w[i >> 2];
-                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x,
+                            i & 2 ? v.w : v.y);
                     }
                 }
             }

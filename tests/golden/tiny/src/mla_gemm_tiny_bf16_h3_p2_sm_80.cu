@@ -218,7 +218,8 @@ mla_gemm_tiny_bf16_h3_p2_sm_80(const mla_gemm_args a)
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
                         const mla_v4 &v = w[i >> 2];
-                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x,
+                            i & 2 ? v.w : v.y);
                     }
                 }
                 {
@@ -228,7 +229,8 @@ mla_gemm_tiny_bf16_h3_p2_sm_80(const mla_gemm_args a)
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
                         const mla_v4 &v = w[i >> 2];
-                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x,
+                            i & 2 ? v.w : v.y);
                     }
                 }
                 {
@@ -238,7 +240,8 @@ mla_gemm_tiny_bf16_h3_p2_sm_80(const mla_gemm_args a)
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
                         const mla_v4 &v = w[i >> 2];
-                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x,
+                            i & 2 ? v.w : v.y);
                     }
                 }
                 {
@@ -248,7 +251,8 @@ mla_gemm_tiny_bf16_h3_p2_sm_80(const mla_gemm_args a)
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
                         const mla_v4 &v = w[i >> 2];
-                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x, i & 2 ? v.w : v.y);
+                        mma(c[i & 1][i >> 1], u.x, u.y, u.z, u.w, i & 2 ? v.z : v.x,
+                            i & 2 ? v.w : v.y);
                     }
                 }
             }
