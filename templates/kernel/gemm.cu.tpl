@@ -134,10 +134,12 @@ ${emit.signature(plan)}
             __syncthreads();
             load();
             if (busy) {
+                const mla_u32 x_stage = x_from + stage;
+                const mla_u32 w_stage = w_from + stage;
 @ for k = 0, t.depth // 16 - 1 do
                 {
-                    const mla_v4 x[] = {${fragments("x_from + stage", k)}};
-                    const mla_v4 w[] = {${fragments("w_from + stage", k)}};
+                    const mla_v4 x[] = {${fragments("x_stage", k)}};
+                    const mla_v4 w[] = {${fragments("w_stage", k)}};
 #pragma unroll
                     for (mla_i32 i = 0; i < ${m_tiles * n_tiles}; ++i) {
                         const mla_v4 &u = x[i & 1];

@@ -213,9 +213,11 @@ mla_gemm_odd_fp16_h5_p1_sm_90(const mla_gemm_args a)
             __syncthreads();
             load();
             if (busy) {
+                const mla_u32 x_stage = x_from + stage;
+                const mla_u32 w_stage = w_from + stage;
                 {
-                    const mla_v4 x[] = {matrices<0>(x_from + stage), matrices<2304>(x_from + stage)};
-                    const mla_v4 w[] = {matrices<0>(w_from + stage), matrices<2304>(w_from + stage)};
+                    const mla_v4 x[] = {matrices<0>(x_stage), matrices<2304>(x_stage)};
+                    const mla_v4 w[] = {matrices<0>(w_stage), matrices<2304>(w_stage)};
 #pragma unroll
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
@@ -225,8 +227,8 @@ mla_gemm_odd_fp16_h5_p1_sm_90(const mla_gemm_args a)
                     }
                 }
                 {
-                    const mla_v4 x[] = {matrices<32>(x_from + stage), matrices<2336>(x_from + stage)};
-                    const mla_v4 w[] = {matrices<32>(w_from + stage), matrices<2336>(w_from + stage)};
+                    const mla_v4 x[] = {matrices<32>(x_stage), matrices<2336>(x_stage)};
+                    const mla_v4 w[] = {matrices<32>(w_stage), matrices<2336>(w_stage)};
 #pragma unroll
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
@@ -236,8 +238,8 @@ mla_gemm_odd_fp16_h5_p1_sm_90(const mla_gemm_args a)
                     }
                 }
                 {
-                    const mla_v4 x[] = {matrices<64>(x_from + stage), matrices<2368>(x_from + stage)};
-                    const mla_v4 w[] = {matrices<64>(w_from + stage), matrices<2368>(w_from + stage)};
+                    const mla_v4 x[] = {matrices<64>(x_stage), matrices<2368>(x_stage)};
+                    const mla_v4 w[] = {matrices<64>(w_stage), matrices<2368>(w_stage)};
 #pragma unroll
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
@@ -247,8 +249,8 @@ mla_gemm_odd_fp16_h5_p1_sm_90(const mla_gemm_args a)
                     }
                 }
                 {
-                    const mla_v4 x[] = {matrices<96>(x_from + stage), matrices<2400>(x_from + stage)};
-                    const mla_v4 w[] = {matrices<96>(w_from + stage), matrices<2400>(w_from + stage)};
+                    const mla_v4 x[] = {matrices<96>(x_stage), matrices<2400>(x_stage)};
+                    const mla_v4 w[] = {matrices<96>(w_stage), matrices<2400>(w_stage)};
 #pragma unroll
                     for (mla_i32 i = 0; i < 8; ++i) {
                         const mla_v4 &u = x[i & 1];
