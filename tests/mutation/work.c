@@ -23,16 +23,18 @@
 enum { SCHEDULES = 6, EAGER = 2 };
 
 /* Small, with several tiles of keys, split and whole; two of them move the
- * running maximum all the time.  The spike at key 221 is alone in its tile, of
- * 32 or 64 keys, and not the first lane's: others have to be told of it. */
+ * running maximum all the time.  The late spike, key 221, is alone in a tile
+ * of 64 keys, too, and not the first lane's: others have to be told of it. */
 static const struct decode_shape decode_work[] = {
     {.group = "benign", DECODE_LENGTHS(150, 20, 0), .q_len = 1, .ctas = 2,
      .split_tiles = 2},
     {.group = "growing", DECODE_LENGTHS(230, 40), .q_len = 2, .ctas = 2,
      .values = DECODE_GROWING},
-    {.group = "spikes", DECODE_LENGTHS(230), .q_len = 3, .ctas = 1,
+    {.group = "spikes", DECODE_LENGTHS(130), .q_len = 3, .ctas = 1,
      .values = DECODE_SPIKES},
     {.group = "whole", DECODE_LENGTHS(448), .q_len = 1, .ctas = 1},
+    {.group = "late spike", DECODE_LENGTHS(230), .q_len = 1, .ctas = 1,
+     .values = DECODE_SPIKES},
 };
 
 static const struct decode_list_shape list_work[] = {
