@@ -308,10 +308,7 @@ static void touch_destinations(struct vg_touch *t, const struct cp_async *x,
         uint32_t off = (uint32_t)t->off[l];
 
         k->dst[l] = off;
-        if (x->bytes == 16)
-            memset(t->base + off, POISON, 16);
-        else
-            memset(t->base + off, POISON, x->bytes);
+        memset(t->base + off, POISON, x->bytes);
         vg_bits_set(t->cta->flight, off, x->bytes);
         if (check)
             vg_bits_clear(t->cta->init, off, x->bytes);

@@ -171,10 +171,11 @@ static float scalar_step(const float *a, const float *b, unsigned n, float c,
     return round_any(ldexp(sum, most - (int)m->fraction), m->round);
 }
 
-/* Some rows of one column, one step, element by element. */
+/* Some rows of one column, one step, element by element: c is C, acc D. */
 static void scalar_rows(const struct vg_mma_operands *o, unsigned k0,
                         unsigned n, unsigned col, uint32_t some,
-                        const struct vg_mma_model *m, float *acc)
+                        const struct vg_mma_model *m, const float *c,
+                        float *acc)
 {
     int least_a = ilogbf(o->least_a), least_b = ilogbf(o->least_b);
 
@@ -186,7 +187,7 @@ static void scalar_rows(const struct vg_mma_operands *o, unsigned k0,
             a[k] = o->a[k0 + k][row];
             b[k] = o->b[k0 + k][col];
         }
-        acc[row] = scalar_step(a, b, n, acc[row], least_a, least_b, m);
+        acc[row] = scalar_step(a, b, n, c[row], least_a, least_b, m);
     }
 }
 
@@ -408,22 +409,15 @@ static void slow_column(const struct vg_mma_operands *o,
                         const struct vg_mma_model *m, float *acc)
 {
     vint all = (vint){0} - (int32_t)any(f->beyond_b), why[CHUNKS];
-    uint32_t apart;
-    float sum[ROWS];
+    float before[ROWS];
 
-    for (unsigned c = 0; c < CHUNKS; c++)
+    memcpy(before, acc, sizeof before);
+    for (unsigned c = 0; c < CHUNKS; c++) {
         why[c] = f->beyond[c] | is_extreme(e[c]) | all;
-    apart = bits_of_mask(why);
-    memcpy(sum, acc, sizeof sum);
-    scalar_rows(o, k0, n, col, apart, m, sum);
-    for (unsigned c = 0; c < CHUNKS; c++)
         rows(o, k0, n, col, c, choose(why[c], (vint){0} + FIELD(0), e[c]), m,
              acc + c * LANES);
-    for (uint32_t some = apart; some; some &= some - 1) {
-        unsigned row = (unsigned)__builtin_ctz(some);
-
-        acc[row] = sum[row];
     }
+    scalar_rows(o, k0, n, col, bits_of_mask(why), m, before, acc);
 }
 
 /* One step of all columns.  Nearly always no lane is bad, which one test

@@ -515,7 +515,7 @@ static inline bool read_settled(struct vg_race *r, struct vg__cell *c,
 }
 
 /* Nothing has happened to the cell that is not settled. */
-static inline bool is_settled(const struct vg_race *r, const struct vg__cell *c,
+static inline bool is_settled(struct vg_race *r, const struct vg__cell *c,
                               uint32_t settled)
 {
     const struct vg__reader *row;
@@ -525,7 +525,7 @@ static inline bool is_settled(const struct vg_race *r, const struct vg__cell *c,
         return false;
     if (c->r_warp != READ_MANY)
         return c->r_epoch <= settled;
-    row = r->readers + (size_t)c->r_ext * r->nwarps;
+    row = vg__race_readers(r, c->r_ext);
     for (unsigned w = 0; w < r->nwarps; w++)
         last = row[w].epoch > last ? row[w].epoch : last;
     return last <= settled;
@@ -533,7 +533,7 @@ static inline bool is_settled(const struct vg_race *r, const struct vg__cell *c,
 
 /* Does one lane's access word by word as long as they are common cases;
  * returns how many bytes it did. */
-static inline unsigned access_words(struct access *a)
+static inline unsigned access_words(const struct access *a)
 {
     const struct vg_race_op *op = a->op;
     struct vg_race *r = a->r;
@@ -554,8 +554,79 @@ static inline unsigned access_words(struct access *a)
     return n;
 }
 
-/* How many bytes of one lane's access, from the first, race with nothing
- * because all is settled. */
+/* Does what it can of a lane's whole words; how many bytes that was. */
+typedef unsigned words_fn(const struct access *a);
+
+/* One instruction, lane by lane: the quick cases first, the general code does
+ * the rest; both leave cells behind that give the same answers. */
+static inline __attribute__((always_inline)) bool
+each_lane(struct access *a, words_fn *quick, cell_fn *general)
+{
+    const struct vg_race_op *op = a->op;
+
+    a->r->seq++;
+    for (uint32_t m = op->mask; m; m &= m - 1) {
+        unsigned done = 0;
+
+        a->lane = (unsigned)__builtin_ctz(m);
+        if (!((op->off[a->lane] | op->size) & 3))
+            done = quick(a);
+        if (done < op->size && !access_lane(a, done, general))
+            return false;
+    }
+    return true;
+}
+
+bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
+                    struct vg_race_hit *hit)
+{
+    struct access a = {
+        .r = r, .op = op, .hit = hit, .tag = tagged_inst(op)};
+
+    return each_lane(&a, access_words, access_cell);
+}
+
+static bool record_cell(const struct access *a, struct vg__cell *c)
+{
+    uint32_t epoch = a->op->epochs ? a->op->epochs[a->lane] : 0;
+
+    record_write(a, c);
+    if (epoch)
+        c->w_epoch = epoch;
+    return true;
+}
+
+/* Words as far as none is split. */
+static inline unsigned record_words(const struct access *a)
+{
+    struct vg__cell *c = &a->r->cell[a->op->off[a->lane] >> 2];
+    unsigned n = 0;
+
+    for (; n < a->op->size && c->r_warp != READ_SPLIT; n += 4)
+        record_cell(a, c++);
+    return n;
+}
+
+/* For cp.async: the copy's bytes are written at the wait, by lanes that may
+ * have moved on, or when an mbarrier was told to track it; it was checked at
+ * the issue. */
+void vg_race_record(struct vg_race *r, const struct vg_race_op *op)
+{
+    struct access a = {.r = r, .op = op, .tag = tagged_inst(op)};
+
+    each_lane(&a, record_words, record_cell);
+}
+
+/* ---- without recording -------------------------------------------------- */
+
+/* Both directions, as access_cell, and nothing changes. */
+static bool check_cell(const struct access *a, struct vg__cell *c)
+{
+    return check_write(a, c) &&
+           (a->op->kind == VG_RACE_READ || check_reads(a, c));
+}
+
+/* Words that race with nothing because all about them is settled. */
 static inline unsigned settled_words(const struct access *a)
 {
     const struct vg_race_op *op = a->op;
@@ -568,88 +639,6 @@ static inline unsigned settled_words(const struct access *a)
     return n;
 }
 
-/* Are a lane's bytes whole words? */
-static inline bool in_words(const struct access *a)
-{
-    return !((a->op->off[a->lane] | a->op->size) & 3);
-}
-
-/* The quick cases do what they can of each lane, the general code does the
- * rest; both leave cells behind that give the same answers. */
-bool vg_race_access(struct vg_race *r, const struct vg_race_op *op,
-                    struct vg_race_hit *hit)
-{
-    struct access a = {
-        .r = r, .op = op, .hit = hit, .tag = tagged_inst(op)};
-
-    r->seq++;
-    for (uint32_t m = op->mask; m; m &= m - 1) {
-        unsigned done = 0;
-
-        a.lane = (unsigned)__builtin_ctz(m);
-        if (in_words(&a))
-            done = access_words(&a);
-        if (done < op->size && !access_lane(&a, done, access_cell))
-            return false;
-    }
-    return true;
-}
-
-/* The lane's write in its epoch. */
-static inline void record_late(const struct access *a, struct vg__cell *c)
-{
-    uint32_t epoch = a->op->epochs ? a->op->epochs[a->lane] : 0;
-
-    record_write(a, c);
-    if (epoch)
-        c->w_epoch = epoch;
-}
-
-static bool record_cell(const struct access *a, struct vg__cell *c)
-{
-    record_late(a, c);
-    return true;
-}
-
-/* Whole words, as far as none is split; returns how many bytes it did. */
-static inline unsigned record_words(const struct access *a)
-{
-    struct vg__cell *c = &a->r->cell[a->op->off[a->lane] >> 2];
-    unsigned n = 0;
-
-    for (; n < a->op->size && c->r_warp != READ_SPLIT; n += 4)
-        record_late(a, c++);
-    return n;
-}
-
-/* For cp.async: the copy's bytes are written at the wait, by lanes that may
- * have moved on, or when an mbarrier was told to track it; it was checked at
- * the issue. */
-void vg_race_record(struct vg_race *r, const struct vg_race_op *op)
-{
-    struct access a = {.r = r, .op = op, .tag = tagged_inst(op)};
-
-    r->seq++;
-    for (uint32_t m = op->mask; m; m &= m - 1) {
-        unsigned done = 0;
-
-        a.lane = (unsigned)__builtin_ctz(m);
-        if (in_words(&a))
-            done = record_words(&a);
-        if (done < op->size)
-            access_lane(&a, done, record_cell);
-    }
-}
-
-/* ---- without recording -------------------------------------------------- */
-
-/* Both directions, as access_cell, and nothing changes. */
-static bool check_cell(const struct access *a, struct vg__cell *c)
-{
-    return check_write(a, c) &&
-           (a->op->kind == VG_RACE_READ || check_reads(a, c));
-}
-
 /* For asynchronous accesses, which are recorded as agents' (async_shadow.c). */
 bool vg_race_check(struct vg_race *r, const struct vg_race_op *op,
                    struct vg_race_hit *hit)
@@ -657,17 +646,7 @@ bool vg_race_check(struct vg_race *r, const struct vg_race_op *op,
     struct access a = {
         .r = r, .op = op, .hit = hit, .tag = tagged_inst(op)};
 
-    r->seq++;
-    for (uint32_t m = op->mask; m; m &= m - 1) {
-        unsigned done = 0;
-
-        a.lane = (unsigned)__builtin_ctz(m);
-        if (in_words(&a))
-            done = settled_words(&a);
-        if (done < op->size && !access_lane(&a, done, check_cell))
-            return false;
-    }
-    return true;
+    return each_lane(&a, settled_words, check_cell);
 }
 
 /* Nobody has read or written it.  w_inst and w_thread mean nothing then. */
